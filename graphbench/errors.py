@@ -1,0 +1,104 @@
+"""Every error that graphbench raises, as one tree. Only `cli.main` prints them.
+
+GraphbenchError                 base: message, hint, exit code 1
+├─ UsageError                   a wrong option, argument or path                       exit 2
+├─ SetupError                   torch, compiler, CUDA or CUPTI missing or unfit        exit 3
+├─ CaptureError                 nothing was captured, or the user's code raised
+├─ ProvenanceError              Inductor's graph does not fit what was compiled
+├─ IsolationError               a node or kernel call cannot be run alone
+├─ TimingError                  a measurement that must not become a number
+│  ├─ RecordsLostError          the instrument dropped records
+│  ├─ OffThreadLaunchError      kernels that no label claims
+│  ├─ AttributionError          a call without a kernel, or a kernel without a call
+│  └─ ClockError                the instrument's clock is not in nanoseconds
+├─ ProfileFormatError           a profile that cannot be read
+└─ ConservationError            a profile whose rows do not add up
+"""
+
+from __future__ import annotations
+
+
+class GraphbenchError(Exception):
+    """Base of all graphbench errors.
+
+    Args:
+        message: what failed, on which subject, what was found and what was expected.
+        hint: what to do next, or `None`.
+        subject: the region, node, kernel, file or option concerned, or `None`.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None, subject: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.subject = subject
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class UsageError(GraphbenchError):
+    """An option, argument or path that cannot be used as given."""
+
+    exit_code = 2
+
+
+class SetupError(GraphbenchError):
+    """The machine or an installed package lacks something that graphbench needs."""
+
+    exit_code = 3
+
+
+class CaptureError(GraphbenchError):
+    """No graph was captured, or the user's own code raised while it ran."""
+
+
+class ProvenanceError(GraphbenchError):
+    """Inductor's records do not fit the graph that was compiled."""
+
+
+class IsolationError(GraphbenchError):
+    """A node or kernel call cannot be run alone on pooled tensors."""
+
+
+class TimingError(GraphbenchError):
+    """A measurement failed in a way that must not become a number."""
+
+
+class RecordsLostError(TimingError):
+    """The instrument reported lost records, also after re-measuring with larger buffers."""
+
+
+class OffThreadLaunchError(TimingError):
+    """Device work that no label claims: something launched outside the labelled call."""
+
+
+class AttributionError(TimingError):
+    """A labelled call launched nothing although it must, or records contradict each other."""
+
+
+class ClockError(TimingError):
+    """The instrument's time stamps are not nanoseconds of the host's clock."""
+
+
+class ProfileFormatError(GraphbenchError):
+    """A saved profile is unreadable, of a newer schema, or has a wrong field.
+
+    Args:
+        path: file that was read.
+        field: dotted path of the offending field, or `None` for the whole file.
+        found: what was there.
+        expected: what should have been there.
+    """
+
+    def __init__(self, path: str, field: str | None, found: str, expected: str, *, hint: str | None = None) -> None:
+        where = f"{path}: {field}" if field else path
+        super().__init__(f"{where}: found {found}, expected {expected}", hint=hint, subject=path)
+        self.path = path
+        self.field = field
+
+
+class ConservationError(GraphbenchError):
+    """Rows of a profile do not add up to the total that they belong to."""

@@ -1,0 +1,354 @@
+"""Frozen records shared by everything; what a saved profile consists of. No torch import.
+
+Times are integer nanoseconds (`_ns`), sizes bytes (`_bytes`). A missing value is `None`, and the
+status beside it says why; it is never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Status = Literal["ok", "skipped", "failed"]
+TimerName = Literal["cupti", "cuda-events", "wallclock", "fake"]
+CacheState = Literal["cold-read", "cold-write", "warm"]
+ValuePolicy = Literal["captured", "synthetic"]
+Phase = Literal["forward", "backward"]
+NodeKind = Literal["compute", "view", "state", "host"]
+KernelKind = Literal["triton", "template", "extern", "fallback", "custom", "user-triton", "cpp", "collective"]
+Role = Literal["executes", "recomputes", "contributes", "prepares", "differentiates"]
+FateKind = Literal["fused", "kernel", "split", "view", "folded", "merged", "rewritten", "dead", "eager", "unknown"]
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """Everything about a tensor but its values. `shape` and `stride` in elements."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    device: str
+    storage_offset: int = 0
+    requires_grad: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """Raw samples, one entry each, in nanoseconds per call. A `None` column was not measured by this timer.
+
+    `busy_ns` is the union of device intervals (wall time inside the call on the CPU); `kernel_ns`, `copy_ns` and
+    `memset_ns` are its parts; `span_ns` runs from first start to last end; `host_ns` is the time to issue the call.
+    """
+
+    busy_ns: tuple[float, ...]
+    host_ns: tuple[float, ...]
+    span_ns: tuple[float, ...] | None = None
+    kernel_ns: tuple[float, ...] | None = None
+    copy_ns: tuple[float, ...] | None = None
+    memset_ns: tuple[float, ...] | None = None
+    n_kernels: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How one result differs from the one that it should equal. `max_abs` is `None` when nothing could be compared."""
+
+    equal: bool | None
+    max_abs: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What one subject (node, kernel call, gap op, whole run) cost, or why that is unknown.
+
+    `inner` calls were made per sample (amortised loop); samples are already per call. `shared_with` names the row whose
+    unit was measured in this row's place, because both units are equal. `fidelity` compares the isolated result with
+    the real call's.
+    """
+
+    status: Status
+    reason: str = ""
+    timer: TimerName | None = None
+    cache: CacheState | None = None
+    values: ValuePolicy | None = None
+    samples: Samples | None = None
+    inner: int = 1
+    warmup: int = 0
+    device_kernels: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    shared_with: str | None = None
+    fidelity: Comparison | None = None
+
+
+NOT_MEASURED = Measurement(status="skipped", reason="not measured")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of a node: `kernels` are keys of kernels that execute it; `note` names anything else it became."""
+
+    kind: FateKind
+    kernels: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """One FX node of a region's Dynamo graph.
+
+    `arguments` is the prototype that rebuilds the call: nodes as `{"node": name}`, tensors' constants, dtypes, devices
+    and slices tagged likewise. `inputs` are the names of the nodes it reads.
+    """
+
+    name: str
+    op: str
+    op_type: str
+    kind: NodeKind
+    inputs: tuple[str, ...]
+    arguments: JsonValue
+    outputs: tuple[TensorSpec, ...]
+    module: str = ""
+    source: SourceLine | None = None
+    fate: Fate = field(default_factory=lambda: Fate(kind="unknown"))
+    isolated: Measurement = NOT_MEASURED
+    in_graph: Measurement = NOT_MEASURED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostGradNode:
+    """One node of the graph that Inductor lowered. `moved_bytes` counts its inputs and outputs once; 0 for views.
+
+    `sources` are the Dynamo nodes it came from. `phase` says whose graph it belongs to; nodes of nested graphs (the
+    branches of a `cond`) carry their graph's name and a dot in front.
+    """
+
+    name: str
+    phase: Phase
+    op: str
+    target: str
+    inputs: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    moved_bytes: int | None = None
+    is_view: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRole:
+    """The part a Dynamo node plays in a kernel, through which post-grad nodes, and the bytes those move in it."""
+
+    node: str
+    role: Role
+    post_grad: tuple[str, ...] = ()
+    moved_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRecord:
+    """One kernel call site of a generated wrapper. `key` is `phase/name:handle`, unique within its region.
+
+    `calls` counts its executions per run of the graph. `executes` are post-grad nodes; `roles` the Dynamo nodes.
+    `difference` compares what it wrote with eager's value of the same node.
+    """
+
+    key: str
+    phase: Phase
+    name: str
+    handle: int | None
+    kind: KernelKind
+    calls: int = 0
+    executes: tuple[str, ...] = ()
+    roles: tuple[NodeRole, ...] = ()
+    isolated: Measurement = NOT_MEASURED
+    in_graph: Measurement = NOT_MEASURED
+    difference: Comparison | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """The totals of labelled runs in real execution order, one entry per sample.
+
+    On a device: sum of rows + `unattributed_ns` - `overlap_ns` = `busy_ns`. On the CPU: sum of rows + `wrapper_ns` =
+    `busy_ns` = `wall_ns`. `unattributed` names device work that no label claims.
+    """
+
+    busy_ns: tuple[float, ...]
+    wall_ns: tuple[float, ...]
+    unattributed_ns: tuple[float, ...]
+    overlap_ns: tuple[float, ...]
+    wrapper_ns: tuple[float, ...] | None = None
+    n_kernels: int | None = None
+    unattributed: tuple[str, ...] = ()
+    dropped: int = 0
+    timer: TimerName = "wallclock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side of a region as a whole: `run` labelled (its rows are the in-graph times), `plain` without any label.
+
+    `wall_ns` are wall times of the same run with no instrument at all, from the call until the device has drained.
+    """
+
+    run: RunRecord | None = None
+    plain: Measurement = NOT_MEASURED
+    wall_ns: tuple[float, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRecord:
+    """One input of a region. `source` is Dynamo's expression for it; `value` holds a non-tensor input."""
+
+    name: str
+    source: str
+    kind: Literal["parameter", "buffer", "tensor", "value"]
+    spec: TensorSpec | None = None
+    value: JsonValue = None
+    mutated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutocastState:
+    """Autocast of one device type when the region was called."""
+
+    device_type: str
+    enabled: bool
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ambient:
+    """Global state that changes what an op does; recorded per region, restored in every replay."""
+
+    grad_enabled: bool
+    inference_mode: bool
+    autocast: tuple[AutocastState, ...]
+    autocast_cache: bool
+    default_dtype: str
+    matmul_precision: str
+    deterministic: bool
+    deterministic_warn_only: bool
+    sdpa_backends: tuple[str, ...]
+    flags: tuple[tuple[str, bool], ...]
+    num_threads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionRecord:
+    """One compiled Dynamo graph: `key` is `r0`, `r1`, ...; `compile_id` Dynamo's `frame/recompile`."""
+
+    key: str
+    compile_id: str
+    status: Status
+    reason: str = ""
+    location: SourceLine | None = None
+    device: str = "cpu"
+    calls: int = 0
+    inputs: tuple[InputRecord, ...] = ()
+    ambient: Ambient | None = None
+    nodes: tuple[NodeRecord, ...] = ()
+    post_grad: tuple[PostGradNode, ...] = ()
+    kernels: tuple[KernelRecord, ...] = ()
+    eager: Side = field(default_factory=Side)
+    forward: Side = field(default_factory=Side)
+    backward: Side = field(default_factory=Side)
+    outputs: Comparison | None = None
+    captured_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphBreak:
+    """Why Dynamo ended a graph. `region` is the graph that ended there, when there is one."""
+
+    reason: str
+    source: SourceLine | None = None
+    region: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """One row of a live step: a kernel (`region` and `kernel` set) or a gap op (`kernel` is `None`)."""
+
+    name: str
+    op_type: str
+    in_graph: Measurement
+    region: str | None = None
+    kernel: str | None = None
+    calls: int = 0
+    phase: Literal["forward", "backward", "optimizer"] = "forward"
+    source: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """A whole recorded step: totals, the rows that explain them, and wall times of the same step uninstrumented."""
+
+    run: RunRecord
+    rows: tuple[StepRow, ...]
+    plain_wall_ns: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the numbers were made on. `options` are the Inductor options in force, `clocks` as read."""
+
+    torch: str
+    python: str
+    platform: str
+    cpu: str
+    num_threads: int
+    triton: str | None = None
+    cuda: str | None = None
+    driver: str | None = None
+    libcupti: str | None = None
+    gpu: str | None = None
+    gpu_l2_bytes: int | None = None
+    gpu_memory_bytes: int | None = None
+    sm_clock_mhz: int | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How it was measured. Budgets in milliseconds; `min_samples`/`max_samples` clamp what they allow."""
+
+    timer: TimerName
+    cache: CacheState
+    values: ValuePolicy
+    warmup_ms: float = 25.0
+    measure_ms: float = 100.0
+    min_samples: int = 10
+    max_samples: int = 200
+    warmup: int | None = None
+    repeat: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRecord:
+    """A whole profile: what `Profile.save` writes and every report is a function of."""
+
+    schema_version: int
+    graphbench: str
+    created: str
+    subject: str
+    environment: Environment
+    policy: Policy
+    regions: tuple[RegionRecord, ...]
+    breaks: tuple[GraphBreak, ...] = ()
+    recompiles: int = 0
+    step: StepRecord | None = None
+    notes: tuple[str, ...] = ()

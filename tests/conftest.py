@@ -1,0 +1,74 @@
+"""Pytest set-up: a fixed terminal, golden texts, and the rules for tests that need a GPU or minutes."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+REQUIRE_GPU = "GRAPHBENCH_REQUIRE_GPU"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("graphbench")
+    group.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing them")
+    group.addoption("--slow", action="store_true", help="also run tests that take minutes")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu"):
+        missing = _why_no_gpu()
+        if missing:
+            pytest.skip(missing)
+    chosen = item.config.getoption("--slow") or "slow" in item.config.getoption("markexpr")
+    if item.get_closest_marker("slow") and not chosen:
+        pytest.skip("takes minutes: run with --slow or -m slow")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Where a GPU is required, a skipped GPU test has failed: nobody would notice that it never ran."""
+    report = yield
+    if report.skipped and item.get_closest_marker("gpu") and os.environ.get(REQUIRE_GPU) == "1":
+        report.outcome = "failed"
+        report.longrepr = f"{REQUIRE_GPU}=1, but the test was skipped: {report.longrepr}"
+    return report
+
+
+@functools.cache
+def _why_no_gpu() -> str:
+    """Why GPU tests cannot run, or an empty string. Imports torch only when such a test was collected."""
+    if importlib.util.find_spec("torch") is None:
+        return "needs a CUDA GPU: torch is not installed"
+    import torch
+
+    return "" if torch.cuda.is_available() else "needs a CUDA GPU: torch.cuda.is_available() is False"
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text must not depend on the terminal that the tests run in."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("LINES", "50")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with `tests/golden/NAME`; `--update-golden` writes it."""
+
+    def compare(text: str, name: str) -> None:
+        file = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        assert file.exists(), f"no {file.name} yet: run with --update-golden and read what it writes"
+        assert text == file.read_text(encoding="utf-8")
+
+    return compare

@@ -1,0 +1,219 @@
+"""Builders of small, valid records for tests: every argument has a default, only what a test is about is passed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from graphbench.records import (
+    Comparison,
+    Environment,
+    Fate,
+    KernelKind,
+    KernelRecord,
+    Measurement,
+    NodeKind,
+    NodeRecord,
+    NodeRole,
+    Phase,
+    Policy,
+    PostGradNode,
+    ProfileRecord,
+    RegionRecord,
+    RunRecord,
+    Samples,
+    Side,
+    SourceLine,
+    StepRecord,
+    TensorSpec,
+    TimerName,
+)
+
+FAILED = Measurement(status="failed", reason="ran out of memory")
+
+
+def measurement(*busy_ns: float, host_ns: float | None = None, timer: TimerName = "wallclock") -> Measurement:
+    """A measurement with the given samples; `host_ns` is constant and equals busy unless given."""
+    device = timer == "cupti"
+    samples = Samples(
+        busy_ns=busy_ns,
+        host_ns=busy_ns if host_ns is None else (host_ns,) * len(busy_ns),
+        span_ns=busy_ns if device else None,
+        kernel_ns=busy_ns if device else None,
+        copy_ns=(0.0,) * len(busy_ns) if device else None,
+        memset_ns=(0.0,) * len(busy_ns) if device else None,
+        n_kernels=(1,) * len(busy_ns) if device else None,
+    )
+    cache = "cold-read" if device else "warm"
+    return Measurement(status="ok", timer=timer, cache=cache, values="captured", samples=samples)
+
+
+def steady(ns: float, *, n: int = 10, spread_ns: float = 0.0, timer: TimerName = "wallclock") -> Measurement:
+    """A measurement of `n` samples evenly spread over `ns` ± `spread_ns`; its median is `ns`."""
+    step = 2 * spread_ns / (n - 1) if n > 1 else 0.0
+    return measurement(*(ns - spread_ns + step * i for i in range(n)), timer=timer)
+
+
+def spec(*shape: int, dtype: str = "float32", device: str = "cpu") -> TensorSpec:
+    """A contiguous tensor's spec."""
+    stride, step = [], 1
+    for size in reversed(shape):
+        stride.append(step)
+        step *= size
+    return TensorSpec(shape=shape, stride=tuple(reversed(stride)), dtype=dtype, device=device)
+
+
+def node(
+    name: str,
+    isolated: Measurement | float | None = None,
+    *,
+    op_type: str | None = None,
+    kind: NodeKind = "compute",
+    fate: Fate | None = None,
+    line: int = 1,
+    in_graph: Measurement | None = None,
+    inputs: tuple[str, ...] = (),
+    outputs: tuple[TensorSpec, ...] | None = None,
+    module: str = "",
+) -> NodeRecord:
+    """A node; a number as `isolated` means steady samples of that many nanoseconds."""
+    if isinstance(isolated, (int, float)):
+        isolated = steady(float(isolated))
+    skipped = Measurement(status="skipped", reason="not measured")
+    return NodeRecord(
+        name=name,
+        op="call_function",
+        op_type=op_type or name.rstrip("_0123456789"),
+        kind=kind,
+        inputs=inputs,
+        arguments=[{"node": entry} for entry in inputs],
+        outputs=(spec(4, 8),) if outputs is None else outputs,
+        module=module,
+        source=SourceLine(file="model.py", line=line, function="forward", code=f"x = {name}(x)"),
+        fate=fate or Fate(kind="unknown"),
+        isolated=isolated or skipped,
+        in_graph=in_graph or skipped,
+    )
+
+
+def executes(node_name: str, moved_bytes: int = 100) -> NodeRole:
+    """The role of a node that a kernel executes."""
+    return NodeRole(node=node_name, role="executes", moved_bytes=moved_bytes)
+
+
+def kernel(
+    name: str,
+    isolated: Measurement | float | None = None,
+    *,
+    handle: int = 0,
+    phase: Phase = "forward",
+    kind: KernelKind = "cpp",
+    roles: tuple[NodeRole, ...] = (),
+    in_graph: Measurement | None = None,
+    calls: int = 1,
+    difference: Comparison | None = None,
+    post_grad: tuple[str, ...] = (),
+) -> KernelRecord:
+    """A kernel with key `phase/name:handle`; a number as `isolated` means steady samples."""
+    if isinstance(isolated, (int, float)):
+        isolated = steady(float(isolated))
+    skipped = Measurement(status="skipped", reason="not measured")
+    return KernelRecord(
+        key=f"{phase}/{name}:{handle}",
+        phase=phase,
+        name=name,
+        handle=handle,
+        kind=kind,
+        calls=calls,
+        executes=post_grad,
+        roles=roles,
+        isolated=isolated or skipped,
+        in_graph=in_graph or skipped,
+        difference=difference,
+    )
+
+
+def cpu_run(rows: Sequence[Measurement], *, wrapper_ns: float = 100.0) -> RunRecord:
+    """The CPU run that the given in-graph rows explain, with a constant wrapper time."""
+    columns = [row.samples.busy_ns for row in rows if row.samples]
+    busy = tuple(sum(values) + wrapper_ns for values in zip(*columns, strict=True))
+    zero = (0.0,) * len(busy)
+    wrapper = (wrapper_ns,) * len(busy)
+    return RunRecord(busy_ns=busy, wall_ns=busy, unattributed_ns=zero, overlap_ns=zero, wrapper_ns=wrapper)
+
+
+def device_run(
+    rows: Sequence[Measurement],
+    *,
+    unattributed_ns: float = 0.0,
+    overlap_ns: float = 0.0,
+    unattributed: tuple[str, ...] = (),
+    wall_ns: float = 1e6,
+) -> RunRecord:
+    """The device run that the given in-graph rows explain, one device kernel a row."""
+    columns = [row.samples.busy_ns for row in rows if row.samples]
+    busy = tuple(sum(values) + unattributed_ns - overlap_ns for values in zip(*columns, strict=True))
+    n = len(busy)
+    return RunRecord(
+        busy_ns=busy,
+        wall_ns=(wall_ns,) * n,
+        unattributed_ns=(unattributed_ns,) * n,
+        overlap_ns=(overlap_ns,) * n,
+        n_kernels=len(columns) + len(unattributed),
+        unattributed=unattributed,
+        timer="cupti",
+    )
+
+
+def region(
+    nodes: Sequence[NodeRecord] = (),
+    kernels: Sequence[KernelRecord] = (),
+    *,
+    key: str = "r0",
+    device: str = "cpu",
+    eager: Side | None = None,
+    forward: Side | None = None,
+    backward: Side | None = None,
+    post_grad: tuple[PostGradNode, ...] = (),
+) -> RegionRecord:
+    """A region that compiled and ran once."""
+    return RegionRecord(
+        key=key,
+        compile_id="0/0",
+        status="ok",
+        location=SourceLine(file="model.py", line=10, function="forward"),
+        device=device,
+        calls=1,
+        nodes=tuple(nodes),
+        post_grad=post_grad,
+        kernels=tuple(kernels),
+        eager=eager or Side(),
+        forward=forward or Side(),
+        backward=backward or Side(),
+    )
+
+
+def environment(**changes: object) -> Environment:
+    """A CPU environment."""
+    base = Environment(torch="2.13.0", python="3.11.7", platform="Linux", cpu="A CPU", num_threads=2)
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+
+
+def profile(
+    *regions: RegionRecord,
+    timer: TimerName = "wallclock",
+    step: StepRecord | None = None,
+    subject: str = "Net",
+    env: Environment | None = None,
+) -> ProfileRecord:
+    """A profile of the given regions."""
+    return ProfileRecord(
+        schema_version=1,
+        graphbench="0.1.0",
+        created="2026-01-02T03:04:05+00:00",
+        subject=subject,
+        environment=env or environment(),
+        policy=Policy(timer=timer, cache="cold-read" if timer == "cupti" else "warm", values="captured"),
+        regions=regions,
+        step=step,
+    )
