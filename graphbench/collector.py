@@ -1,0 +1,19 @@
+"""Pausing Python's cycle collector while very many records are made, none of which can be part of a cycle."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep the cycle collector from walking a large document again and again; its state is put back afterwards."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,186 @@
+"""The proof that a profile is whole: references resolve, samples are complete, and rows add up to their totals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from graphbench.errors import ConservationError, ProfileFormatError
+from graphbench.records import Measurement, ProfileRecord, RegionRecord, RunRecord, Samples
+
+RELATIVE_TOLERANCE = 0.005
+ABSOLUTE_TOLERANCE_NS = 1000.0
+_COLUMNS = ("busy_ns", "host_ns", "span_ns", "kernel_ns", "copy_ns", "memset_ns", "n_kernels")
+_RUN_COLUMNS = ("busy_ns", "wall_ns", "unattributed_ns", "overlap_ns", "wrapper_ns")
+
+
+def check(record: ProfileRecord, *, path: str = "profile") -> None:
+    """Prove that a profile is whole and that its times are conserved.
+
+    Structure: keys and names are unique, roles, fates and rows refer to what exists, a measurement is `ok` exactly when
+    it has samples and otherwise says why not, its columns are equally long, and one timer made everything.
+    Sums, per sample, within 0.5 % or 1 µs: on a device rows + unattributed - overlap = busy; on the CPU (a run with a
+    `wrapper_ns` column) rows + wrapper = busy = wall.
+
+    Args:
+        record: the profile.
+        path: file that it is read from or written to, for messages.
+
+    Raises:
+        ProfileFormatError: the structure is broken.
+        ConservationError: rows do not add up to their run.
+    """
+    _check_unique(path, "regions", (region.key for region in record.regions))
+    for region in record.regions:
+        _check_region(path, region)
+    _check_outer_references(path, record)
+    proven: set[int] = set()
+    for where, measurement in _measurements(record):
+        _check_measurement(path, where, measurement, record.policy.timer, proven)
+    for where, run, rows in _runs(record):
+        _check_run(path, where, run, record.policy.timer)
+        _check_sums(path, where, run, rows)
+
+
+def _fail(path: str, field: str, found: str, expected: str) -> ProfileFormatError:
+    return ProfileFormatError(path, field, found, expected, hint="the profile is damaged; measure again")
+
+
+def _check_unique(path: str, where: str, keys: Iterable[object]) -> None:
+    double = [key for key, count in Counter(keys).items() if count > 1]
+    if double:
+        raise _fail(path, where, f"{double[0]!r} twice", "unique names")
+
+
+def _check_region(path: str, region: RegionRecord) -> None:
+    where = f"regions[{region.key}]"
+    _check_unique(path, f"{where}.nodes", (node.name for node in region.nodes))
+    _check_unique(path, f"{where}.kernels", (kernel.key for kernel in region.kernels))
+    _check_unique(path, f"{where}.post_grad", ((node.phase, node.name) for node in region.post_grad))
+    if region.status != "ok" and not region.reason:
+        raise _fail(path, f"{where}.reason", f"no reason for status {region.status}", "a reason")
+    nodes = {node.name for node in region.nodes}
+    kernels = {kernel.key for kernel in region.kernels}
+    post_grad = {(node.phase, node.name) for node in region.post_grad}
+    for node in region.nodes:
+        _check_known(path, f"{where}.nodes[{node.name}].fate.kernels", node.fate.kernels, kernels, "a kernel's key")
+    for kernel in region.kernels:
+        here = f"{where}.kernels[{kernel.key}]"
+        _check_known(path, f"{here}.roles", (role.node for role in kernel.roles), nodes, "a node's name")
+        read = [name for role in kernel.roles for name in role.post_grad]
+        for name in (*kernel.executes, *read):
+            if (kernel.phase, name) not in post_grad:
+                raise _fail(path, here, f'"{name}"', f"a {kernel.phase} post-grad node's name")
+
+
+def _check_known(path: str, where: str, names: Iterable[str], known: set[str], expected: str) -> None:
+    for name in names:
+        if name not in known:
+            raise _fail(path, where, f'"{name}"', expected)
+
+
+def _check_outer_references(path: str, record: ProfileRecord) -> None:
+    kernels = {region.key: {kernel.key for kernel in region.kernels} for region in record.regions}
+    for index, graph_break in enumerate(record.breaks):
+        if graph_break.region is not None and graph_break.region not in kernels:
+            raise _fail(path, f"breaks[{index}].region", f'"{graph_break.region}"', "a region's key")
+    for index, row in enumerate(record.step.rows if record.step else ()):
+        if row.region is not None and row.region not in kernels:
+            raise _fail(path, f"step.rows[{index}].region", f'"{row.region}"', "a region's key")
+        if row.kernel is not None and row.kernel not in kernels.get(row.region or "", ()):
+            raise _fail(path, f"step.rows[{index}].kernel", f'"{row.kernel}"', f"a kernel's key of region {row.region}")
+
+
+def _measurements(record: ProfileRecord) -> Iterator[tuple[str, Measurement]]:
+    for region in record.regions:
+        where = f"regions[{region.key}]"
+        for node in region.nodes:
+            yield f"{where}.nodes[{node.name}].isolated", node.isolated
+            yield f"{where}.nodes[{node.name}].in_graph", node.in_graph
+        for kernel in region.kernels:
+            yield f"{where}.kernels[{kernel.key}].isolated", kernel.isolated
+            yield f"{where}.kernels[{kernel.key}].in_graph", kernel.in_graph
+        for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward)):
+            yield f"{where}.{name}.plain", side.plain
+    if record.step:
+        for index, row in enumerate(record.step.rows):
+            yield f"step.rows[{index}].in_graph", row.in_graph
+
+
+def _check_measurement(path: str, where: str, measurement: Measurement, timer: str, proven: set[int]) -> None:
+    samples = measurement.samples
+    if (measurement.status == "ok") != (samples is not None):
+        found = f"status {measurement.status} {'without' if samples is None else 'with'} samples"
+        raise _fail(path, where, found, "samples exactly when the status is ok")
+    if measurement.status != "ok" and not measurement.reason:
+        raise _fail(path, f"{where}.reason", f"no reason for status {measurement.status}", "a reason")
+    if measurement.timer != timer and (measurement.timer is not None or samples is not None):
+        raise _fail(path, f"{where}.timer", str(measurement.timer), f"{timer}, the timer of the whole profile")
+    if samples is not None:
+        _check_columns(path, f"{where}.samples", samples, _COLUMNS, proven)
+
+
+def _check_columns(
+    path: str, where: str, columns: Samples | RunRecord, names: tuple[str, ...], proven: set[int]
+) -> None:
+    """`proven` holds the identities of columns found free of negative values: many rows share their constant ones."""
+    length = len(columns.busy_ns)
+    if not length:
+        raise _fail(path, f"{where}.busy_ns", "no samples", "at least one")
+    for name in names:
+        column = getattr(columns, name)
+        if column is None:
+            continue
+        if len(column) != length:
+            raise _fail(path, f"{where}.{name}", f"{len(column)} samples", f"{length}, as in busy_ns")
+        if id(column) not in proven and min(column) < 0:
+            raise _fail(path, f"{where}.{name}", f"{min(column)}", "no negative value")
+        proven.add(id(column))
+
+
+def _runs(record: ProfileRecord) -> Iterator[tuple[str, RunRecord, list[Measurement]]]:
+    """Every labelled run with the rows that must explain it."""
+    for region in record.regions:
+        where = f"regions[{region.key}]"
+        if region.eager.run:
+            yield f"{where}.eager", region.eager.run, [node.in_graph for node in region.nodes]
+        for phase, side in (("forward", region.forward), ("backward", region.backward)):
+            if side.run:
+                yield f"{where}.{phase}", side.run, [k.in_graph for k in region.kernels if k.phase == phase]
+    if record.step:
+        yield "step", record.step.run, [row.in_graph for row in record.step.rows]
+
+
+def _check_run(path: str, where: str, run: RunRecord, timer: str) -> None:
+    _check_columns(path, f"{where}.run", run, _RUN_COLUMNS, set())
+    if run.timer != timer:
+        raise _fail(path, f"{where}.run.timer", run.timer, f"{timer}, the timer of the whole profile")
+
+
+def _check_sums(path: str, where: str, run: RunRecord, rows: list[Measurement]) -> None:
+    columns = [row.samples.busy_ns for row in rows if row.samples is not None]
+    if not columns:
+        return
+    n_samples = len(run.busy_ns)
+    wrong = next((len(column) for column in columns if len(column) != n_samples), None)
+    if wrong is not None:
+        raise _fail(path, f"{where}.run", f"a row with {wrong} in-graph samples", f"{n_samples}, as in the run")
+    for index, rows_ns in enumerate(map(sum, zip(*columns, strict=True))):
+        busy_ns = run.busy_ns[index]
+        if run.wrapper_ns is None:
+            total_ns = rows_ns + run.unattributed_ns[index] - run.overlap_ns[index]
+            _compare(path, where, index, "rows + unattributed - overlap", total_ns, "device_busy", busy_ns)
+        else:
+            total_ns = rows_ns + run.wrapper_ns[index]
+            _compare(path, where, index, "rows + wrapper", total_ns, "busy", busy_ns)
+            _compare(path, where, index, "busy", busy_ns, "wall", run.wall_ns[index])
+
+
+def _compare(path: str, where: str, index: int, left: str, left_ns: float, right: str, right_ns: float) -> None:
+    if abs(left_ns - right_ns) > max(RELATIVE_TOLERANCE * abs(right_ns), ABSOLUTE_TOLERANCE_NS):
+        raise ConservationError(
+            f"{path}: {where}: in sample {index}, {left} is {left_ns:.0f} ns, expected {right} = {right_ns:.0f} ns "
+            "(within 0.5 % or 1 µs)",
+            hint="rows were lost or counted twice; measure again, and report it if it happens again",
+            subject=where,
+        )

@@ -1,0 +1,94 @@
+"""How quantities are written for people: one time unit per column, no digit that noise does not support. Pure text."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from typing import Literal
+
+TimeUnit = Literal["ns", "µs", "ms", "s"]
+
+MISSING = "–"
+_SCALE_NS: tuple[tuple[TimeUnit, float], ...] = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def time_unit(values_ns: Iterable[float | None]) -> TimeUnit:
+    """Choose the unit of a whole column: the largest in which its median is at least 1.
+
+    Args:
+        values_ns: the column in nanoseconds; missing values and zeros do not count.
+
+    Returns:
+        The unit; `µs` for a column without any value.
+    """
+    known = [abs(value) for value in values_ns if value]
+    if not known:
+        return "µs"
+    middle = statistics.median(known)
+    return next((unit for unit, scale in _SCALE_NS if middle >= scale), "ns")
+
+
+def format_number(value: float, *, digits: int = 3) -> str:
+    """Write a number with `digits` significant figures, whole numbers in full, and at most `digits` decimals.
+
+    A value too small to show is written `<0.001`, never as 0.
+    """
+    if value == 0:
+        return "0"
+    magnitude = abs(value)
+    smallest = 10.0**-digits
+    if magnitude < smallest / 2:
+        return f"<{smallest:.{digits}f}" if value > 0 else f">-{smallest:.{digits}f}"
+    decimals = min(digits, max(0, digits - 1 - math.floor(math.log10(magnitude))))
+    # Rounding can carry into the next decade (9.996 -> 10.00), which then needs one decimal less.
+    if decimals and math.floor(math.log10(round(magnitude, decimals))) > math.floor(math.log10(magnitude)):
+        decimals = min(decimals, max(0, digits - 1 - math.floor(math.log10(round(magnitude, decimals)))))
+    return f"{value:.{decimals}f}"
+
+
+def format_time(value_ns: float | None, unit: TimeUnit, *, digits: int = 3) -> str:
+    """Write nanoseconds as a bare number in `unit`, the unit standing in the column's header; `–` when missing."""
+    if value_ns is None:
+        return MISSING
+    return format_number(value_ns / dict(_SCALE_NS)[unit], digits=digits)
+
+
+def format_duration(value_ns: float | None, *, digits: int = 4) -> str:
+    """Write a single time with its own unit, such as `2.702 ms`; `–` when missing."""
+    if value_ns is None:
+        return MISSING
+    unit = time_unit([value_ns])
+    return f"{format_time(value_ns, unit, digits=digits)} {unit}"
+
+
+def format_bytes(size_bytes: int | None) -> str:
+    """Write a size in binary units, such as `1.50 MiB`; `–` when missing."""
+    if size_bytes is None:
+        return MISSING
+    exponent = 0
+    while abs(size_bytes) >= 1024 ** (exponent + 1) and exponent < len(_BYTE_UNITS) - 1:
+        exponent += 1
+    number = str(size_bytes) if exponent == 0 else format_number(size_bytes / 1024**exponent)
+    return f"{number} {_BYTE_UNITS[exponent]}"
+
+
+def format_percent(fraction: float | None, *, decimals: int = 1) -> str:
+    """Write a fraction as percent, such as `12.3 %`; `–` when missing."""
+    return MISSING if fraction is None else f"{100 * fraction:.{decimals}f} %"
+
+
+def format_coverage(fraction: float | None) -> str:
+    """Write a coverage as percent with two decimals, rounded down: only a complete one reads `100.00 %`."""
+    if fraction is None:
+        return MISSING
+    if fraction >= 1:
+        return f"{100 * fraction:.2f} %"
+    # The small term undoes binary representation only: 0.57 is stored as a little less and must stay 57.00.
+    return f"{min(9999, math.floor(fraction * 10_000 + 1e-9)) / 100:.2f} %"
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Write a ratio such as `1.86x`; `–` when missing."""
+    return MISSING if ratio is None else f"{format_number(ratio)}x"
