@@ -1,0 +1,1 @@
+"""Pure arithmetic on saved records. No torch."""

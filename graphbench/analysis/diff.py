@@ -1,0 +1,251 @@
+"""What changed between two profiles: joined on nodes, a verdict per row, environment differences first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from graphbench.analysis.shares import TIMED_KINDS
+from graphbench.analysis.stats import Verdict, compare, quantile
+from graphbench.analysis.views import outputs_text, source_text
+from graphbench.errors import UsageError
+from graphbench.records import Measurement, NodeRecord, ProfileRecord, RegionRecord
+
+Change = Literal["both", "added", "gone"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRow:
+    """One node of either profile. Medians of isolated time in nanoseconds; `ratio` is after ÷ before.
+
+    `verdict` says what `after` is against `before`; when it is `None`, `reason` says why.
+    """
+
+    region: str
+    name: str
+    name_before: str | None
+    op_type: str
+    source: str
+    change: Change
+    before_ns: float | None
+    after_ns: float | None
+    delta_ns: float | None
+    ratio: float | None
+    verdict: Verdict | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffTotal:
+    """A whole uninstrumented run, before and after, in nanoseconds; regions added up where there are several."""
+
+    name: str
+    before_ns: float
+    after_ns: float
+    ratio: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Two profiles compared. `environment` lists (what, before, after) wherever the conditions differ."""
+
+    before: str
+    after: str
+    environment: tuple[tuple[str, str, str], ...]
+    totals: tuple[DiffTotal, ...]
+    rows: tuple[DiffRow, ...]
+    notes: tuple[str, ...] = ()
+
+
+def diff(before: ProfileRecord, after: ProfileRecord) -> Diff:
+    """Compare two profiles.
+
+    Regions are paired by order; their nodes by name and op type, what is left by op type in the order of source lines.
+
+    Args:
+        before: the baseline.
+        after: the profile to judge.
+
+    Raises:
+        UsageError: they were measured with different timers or cache states, so no difference would mean anything.
+    """
+    for what, a, b in (
+        ("timers", before.policy.timer, after.policy.timer),
+        ("cache states", before.policy.cache, after.policy.cache),
+    ):
+        if a != b:
+            hint = "measure both profiles in the same way"
+            raise UsageError(f"cannot compare profiles of different {what}: {a} and {b}", hint=hint, subject=what)
+    rows: list[DiffRow] = []
+    for index in range(max(len(before.regions), len(after.regions))):
+        left = before.regions[index] if index < len(before.regions) else None
+        right = after.regions[index] if index < len(after.regions) else None
+        key = right.key if right else left.key if left else ""
+        rows.extend(_region_rows(key, left, right))
+    return Diff(
+        before=f"{before.subject} ({before.created})",
+        after=f"{after.subject} ({after.created})",
+        environment=tuple(_environment(before, after)),
+        totals=tuple(_totals(before, after)),
+        rows=tuple(rows),
+        notes=tuple(_notes(before, after)),
+    )
+
+
+def worst_regression(result: Diff) -> float | None:
+    """The largest slowdown of any row or total whose verdict is `slower`, as a fraction (0.05 = 5 %), else `None`."""
+    judged: list[DiffRow | DiffTotal] = [*result.rows, *result.totals]
+    slower = [entry.ratio - 1 for entry in judged if entry.verdict == "slower" and entry.ratio is not None]
+    return max(slower, default=None)
+
+
+# --- joining ----------------------------------------------------------------------------------------------------------
+
+
+def _region_rows(key: str, before: RegionRecord | None, after: RegionRecord | None) -> list[DiffRow]:
+    left = [node for node in before.nodes if node.kind in TIMED_KINDS] if before else []
+    right = [node for node in after.nodes if node.kind in TIMED_KINDS] if after else []
+    partner = _join(left, right)
+    matched = {node.name for node in partner.values()}
+    rows = [_row(key, partner.get(node.name), node) for node in right]
+    rows += [_row(key, node, None) for node in left if node.name not in matched]
+    return rows
+
+
+def _join(left: Sequence[NodeRecord], right: Sequence[NodeRecord]) -> dict[str, NodeRecord]:
+    """Map names of `right` to their nodes of `left`."""
+    by_name = {node.name: node for node in left}
+    partner = {
+        node.name: by_name[node.name]
+        for node in right
+        if node.name in by_name and by_name[node.name].op_type == node.op_type
+    }
+    taken = {node.name for node in partner.values()}
+    free = _by_op_type([node for node in left if node.name not in taken])
+    for op_type, nodes in _by_op_type([node for node in right if node.name not in partner]).items():
+        partner.update((new.name, old) for new, old in zip(nodes, free.get(op_type, []), strict=False))
+    return partner
+
+
+def _by_op_type(nodes: Sequence[NodeRecord]) -> dict[str, list[NodeRecord]]:
+    groups: dict[str, list[NodeRecord]] = {}
+    for node in nodes:
+        groups.setdefault(node.op_type, []).append(node)
+    for group in groups.values():
+        group.sort(key=lambda node: (node.source.file, node.source.line) if node.source else ("", 0))
+    return groups
+
+
+def _row(region: str, before: NodeRecord | None, after: NodeRecord | None) -> DiffRow:
+    node = after or before
+    if node is None:  # not reached: a row is made for a node of one side at least
+        raise ValueError("a row of no node")
+    before_ns = _median(before.isolated) if before else None
+    after_ns = _median(after.isolated) if after else None
+    verdict, reason = _judge(before, after)
+    comparable = verdict is not None and before_ns is not None and after_ns is not None
+    return DiffRow(
+        region=region,
+        name=node.name,
+        name_before=before.name if before else None,
+        op_type=node.op_type,
+        source=source_text(node.source),
+        change="both" if before and after else "added" if after else "gone",
+        before_ns=before_ns,
+        after_ns=after_ns,
+        delta_ns=after_ns - before_ns if comparable and after_ns is not None and before_ns is not None else None,
+        ratio=after_ns / before_ns if comparable and after_ns is not None and before_ns else None,
+        verdict=verdict,
+        reason=reason,
+    )
+
+
+def _judge(before: NodeRecord | None, after: NodeRecord | None) -> tuple[Verdict | None, str]:
+    if before is None or after is None:
+        return None, "only in the second profile" if before is None else "only in the first profile"
+    for which, node in (("before", before), ("after", after)):
+        if node.isolated.samples is None:
+            return None, f"{which}: {node.isolated.reason}"
+    old, new = outputs_text(before.outputs), outputs_text(after.outputs)
+    if old != new:
+        return None, f"not the same work: {old} before, {new} after"
+    left, right = before.isolated, after.isolated
+    if left.timer != right.timer or left.cache != right.cache:
+        return None, f"not comparable: {left.timer}, {left.cache} before, {right.timer}, {right.cache} after"
+    if left.samples is None or right.samples is None:
+        return None, "not measured"
+    return compare(left.samples.busy_ns, right.samples.busy_ns), ""
+
+
+def _median(measurement: Measurement) -> float | None:
+    return quantile(measurement.samples.busy_ns, 0.5) if measurement.samples else None
+
+
+# --- conditions and totals --------------------------------------------------------------------------------------------
+
+
+def _environment(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[str, str, str]]:
+    for title, a, b in (("", before.environment, after.environment), ("policy ", before.policy, after.policy)):
+        for field in fields(a):  # both are records of one type
+            old, new = getattr(a, field.name), getattr(b, field.name)
+            if field.name == "options":
+                yield from _options(dict(old), dict(new))
+            elif old != new:
+                yield f"{title}{field.name}", str(old), str(new)
+    if before.graphbench != after.graphbench:
+        yield "graphbench", before.graphbench, after.graphbench
+
+
+def _options(before: dict[str, str], after: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield f"option {name}", before.get(name, "not set"), after.get(name, "not set")
+
+
+def _totals(before: ProfileRecord, after: ProfileRecord) -> Iterator[DiffTotal]:
+    for name in ("eager", "forward", "backward"):
+        left = _plain([getattr(region, name).plain for region in before.regions])
+        right = _plain([getattr(region, name).plain for region in after.regions])
+        if left and right:
+            yield _total(
+                {"eager": "eager", "forward": "compiled forward", "backward": "compiled backward"}[name], left, right
+            )
+    if before.step and after.step:
+        old, new = before.step.plain_wall_ns, after.step.plain_wall_ns
+        if old and new:
+            yield _total("step (wall)", old, new)
+
+
+def _plain(measurements: Sequence[Measurement]) -> list[float] | None:
+    """Samples of all regions added up in order of size, so that sums of quantiles are quantiles of the sum; or `None`.
+
+    Regions that were measured a different number of times are cut to the quantiles of the shortest.
+    """
+    columns = [sorted(entry.samples.busy_ns) for entry in measurements if entry.samples]
+    if not columns or len(columns) != len(measurements):
+        return None
+    n = min(map(len, columns))
+    points = [index / (n - 1) if n > 1 else 0.5 for index in range(n)]
+    return [sum(quantile(column, point) for column in columns) for point in points]
+
+
+def _total(name: str, before: Sequence[float], after: Sequence[float]) -> DiffTotal:
+    old, new = quantile(before, 0.5), quantile(after, 0.5)
+    return DiffTotal(
+        name=name, before_ns=old, after_ns=new, ratio=new / old if old else None, verdict=compare(before, after)
+    )
+
+
+def _notes(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
+    if len(before.regions) != len(after.regions):
+        yield f"{len(before.regions)} regions before, {len(after.regions)} after: paired by order"
+    for left, right in zip(before.regions, after.regions, strict=False):
+        old = {entry.name: entry.spec for entry in left.inputs}
+        new = {entry.name: entry.spec for entry in right.inputs}
+        changed = [name for name in old if name in new and old[name] != new[name]]
+        if changed:
+            yield f"{right.key}: inputs differ in shape, dtype or layout: {', '.join(changed[:5])}"
+        if left.ambient != right.ambient:
+            yield f"{right.key}: the ambient state (autocast, grad mode, precision, ...) differs"

@@ -1,0 +1,47 @@
+"""Order statistics of a record's sample columns, each computed once however many tables of a report need it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from graphbench.analysis.stats import Summary, quantile, summarize
+from graphbench.records import Measurement
+
+Column = Literal["busy_ns", "host_ns", "n_kernels"]
+
+
+class Digest:
+    """Remembers summaries and medians by column, for as long as one report is made.
+
+    Columns are told apart by identity: hashing hundreds of samples would cost as much as sorting them. Each is kept
+    beside its result, so that no other column can take its place in memory meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._summaries: dict[int, tuple[Sequence[float], Summary]] = {}
+        self._medians: dict[int, tuple[Sequence[float], float]] = {}
+
+    def summary(self, measurement: Measurement) -> Summary | None:
+        """Statistics of busy time in nanoseconds; `None` when it was not measured."""
+        if measurement.samples is None:
+            return None
+        column = measurement.samples.busy_ns
+        known = self._summaries.get(id(column))
+        if known is None:
+            known = (column, summarize(column))
+            self._summaries[id(column)] = known
+        return known[1]
+
+    def median(self, measurement: Measurement, column: Column = "busy_ns") -> float | None:
+        """Median of a column; `None` when there are no samples or this timer does not fill the column."""
+        values: Sequence[float] | None = getattr(measurement.samples, column) if measurement.samples else None
+        if values is None:
+            return None
+        if id(values) in self._summaries:
+            return self._summaries[id(values)][1].p50
+        known = self._medians.get(id(values))
+        if known is None:
+            known = (values, quantile(values, 0.5))
+            self._medians[id(values)] = known
+        return known[1]

@@ -1,0 +1,119 @@
+"""Did fusion pay? One row a kernel: its fused time against the eager time of the nodes that it executes. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphbench.analysis.digest import Digest
+from graphbench.analysis.shares import Interval, KernelShare, Shares, executing_roles, interval, shares
+from graphbench.analysis.stats import SAME_WITHIN, Summary, Verdict
+from graphbench.records import Comparison, KernelKind, KernelRecord, NodeRole, Phase, RegionRecord, Status
+
+__all__ = ["FusionRow", "Shares", "fusion_rows", "shares", "verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionRow:
+    """One kernel of a region.
+
+    Times in nanoseconds per run of the graph: `fused` is one isolated call; `fused_ns` all `calls` of it, set against
+    `eager` (share of its nodes' isolated times; `nodes` includes merged ones). `saved_ns = eager - fused`, `ratio =
+    eager / fused`. Whatever is `None` is explained in `reasons`; `state` is that of the isolated kernel.
+    """
+
+    region: str
+    key: str
+    name: str
+    kind: KernelKind
+    phase: Phase
+    calls: int
+    roles: tuple[NodeRole, ...]
+    nodes: tuple[str, ...]
+    state: Status
+    reasons: tuple[str, ...]
+    fused: Summary | None
+    fused_ns: float | None
+    eager: Interval | None
+    saved_ns: float | None
+    ratio: float | None
+    verdict: Verdict | None
+    in_graph_ns: float | None
+    host_ns: float | None
+    difference: Comparison | None
+    warnings: tuple[str, ...]
+    shared_with: str | None
+
+
+def fusion_rows(region: RegionRecord, digest: Digest | None = None) -> list[FusionRow]:
+    """One row per kernel of `region`, in the order of its wrapper; `digest` holds statistics already computed."""
+    digest = digest or Digest()
+    divided = shares(region, digest)
+    return [_row(digest, region.key, kernel, divided.kernels[kernel.key]) for kernel in region.kernels]
+
+
+def verdict(fused: Interval, eager: Interval) -> Verdict:
+    """Say what the fused kernel is against its eager nodes, by the rule of `stats.compare`.
+
+    Medians within 1 % are `same`; intervals [p10, p90] that do not touch are `faster` or `slower`; else `unclear`.
+    """
+    if abs(fused.p50_ns - eager.p50_ns) <= SAME_WITHIN * abs(eager.p50_ns):
+        return "same"
+    if fused.p90_ns < eager.p10_ns:
+        return "faster"
+    return "slower" if fused.p10_ns > eager.p90_ns else "unclear"
+
+
+def _row(digest: Digest, region: str, kernel: KernelRecord, share: KernelShare) -> FusionRow:
+    measured = kernel.isolated
+    calls = max(1, kernel.calls)
+    fused_once = digest.summary(measured)
+    once = interval(fused_once)
+    fused = once.scaled(calls) if once else None
+    no_eager = _why_no_eager(kernel, share)
+    eager = None if no_eager else share.time
+    reasons = [f"isolated: {measured.reason}"] if fused is None else []
+    reasons += [f"eager: {no_eager}"] if no_eager else []
+    if kernel.in_graph.samples is None:
+        reasons.append(f"in-graph: {kernel.in_graph.reason}")
+    judged = fused is not None and eager is not None
+    # One sample is no interval; judging by it would call any noise a difference.
+    enough = measured.samples is not None and len(measured.samples.busy_ns) > 1
+    return FusionRow(
+        region=region,
+        key=kernel.key,
+        name=kernel.name,
+        kind=kernel.kind,
+        phase=kernel.phase,
+        calls=kernel.calls,
+        roles=kernel.roles,
+        nodes=share.nodes,
+        state=measured.status,
+        reasons=tuple(reasons),
+        fused=fused_once,
+        fused_ns=fused.p50_ns if fused else None,
+        eager=eager,
+        saved_ns=eager.p50_ns - fused.p50_ns if fused and eager else None,
+        ratio=eager.p50_ns / fused.p50_ns if fused and eager and fused.p50_ns else None,
+        verdict=None if not (judged and fused and eager) else verdict(fused, eager) if enough else "unclear",
+        in_graph_ns=digest.median(kernel.in_graph),
+        host_ns=digest.median(measured, "host_ns"),
+        difference=kernel.difference,
+        warnings=measured.warnings,
+        shared_with=measured.shared_with,
+    )
+
+
+def _why_no_eager(kernel: KernelRecord, share: KernelShare) -> str:
+    """Why a kernel has no eager time, or an empty string when it has one."""
+    if kernel.phase == "backward":
+        return "not measured for backward kernels, whose eager counterpart is no node"
+    if share.missing:
+        named = ", ".join(f"{name} ({reason})" for name, reason in share.missing[:3])
+        more = f" and {len(share.missing) - 3} more" if len(share.missing) > 3 else ""
+        return f"not all of its nodes were timed: {named}{more}"
+    if share.nodes:
+        return ""
+    prepared = sorted({role.node for role in kernel.roles if role.role == "prepares"})
+    if prepared:
+        return f"it only prepares a copy for {', '.join(prepared[:3])}"
+    return "no node of the model is known to execute here" if not executing_roles(kernel) else "its nodes have no time"

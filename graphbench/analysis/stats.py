@@ -1,0 +1,116 @@
+"""Order statistics of raw samples, and the rule by which two sets of samples are called different.
+
+Plain Python: sample sets are small (200 at most), and nothing here may cost an import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Verdict = Literal["faster", "slower", "same", "unclear"]
+
+UNSTABLE_TAIL_RATIO: Final = 2.0
+"""`p90 / p50` above which samples are called unstable."""
+
+UNSTABLE_IQR_RATIO: Final = 0.10
+"""`IQR / p50` above which samples are called unstable."""
+
+SAME_WITHIN: Final = 0.01
+"""Relative difference of medians below which nothing is claimed: the same op repeats within 0.6 % between phases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Order statistics of `n` samples, in the unit of the samples. `iqr` is p75 - p25."""
+
+    n: int
+    p10: float
+    p50: float
+    p90: float
+    mean: float
+    minimum: float
+    maximum: float
+    iqr: float
+
+
+def quantile(samples: Sequence[float], q: float) -> float:
+    """The `q`-quantile (0 to 1) by linear interpolation between order statistics, in the unit of the samples.
+
+    Raises:
+        ValueError: `samples` is empty or `q` lies outside [0, 1].
+    """
+    if not samples:
+        raise ValueError("quantile of no samples")
+    if not 0.0 <= q <= 1.0:
+        raise ValueError(f"quantile {q}: expected a number from 0 to 1")
+    return _quantile_of_sorted(sorted(samples), q)
+
+
+def _quantile_of_sorted(ordered: Sequence[float], q: float) -> float:
+    position = q * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return float(ordered[below] + (ordered[above] - ordered[below]) * (position - below))
+
+
+def summarize(samples: Sequence[float]) -> Summary:
+    """Order statistics of `samples`.
+
+    Raises:
+        ValueError: `samples` is empty; a subject without samples has no summary, and no zero stands in for one.
+    """
+    if not samples:
+        raise ValueError("summary of no samples")
+    ordered = sorted(samples)
+    return Summary(
+        n=len(ordered),
+        p10=_quantile_of_sorted(ordered, 0.10),
+        p50=_quantile_of_sorted(ordered, 0.50),
+        p90=_quantile_of_sorted(ordered, 0.90),
+        mean=sum(ordered) / len(ordered),
+        minimum=float(ordered[0]),
+        maximum=float(ordered[-1]),
+        iqr=_quantile_of_sorted(ordered, 0.75) - _quantile_of_sorted(ordered, 0.25),
+    )
+
+
+def is_unstable(samples: Sequence[float]) -> bool:
+    """Whether the samples scatter too much for their median to be trusted: p90/p50 > 2, or IQR/p50 > 10 %.
+
+    Samples whose median is 0 (a measured nothing) are unstable only if their p90 is not 0.
+
+    Raises:
+        ValueError: `samples` is empty.
+    """
+    summary = summarize(samples)
+    if summary.p50 == 0:
+        return summary.p90 != 0
+    return summary.p90 / summary.p50 > UNSTABLE_TAIL_RATIO or summary.iqr / summary.p50 > UNSTABLE_IQR_RATIO
+
+
+def compare(a: Sequence[float], b: Sequence[float]) -> Verdict:
+    """Say what `b` is against the baseline `a`: `faster` means that `b` took less time.
+
+    The rule, in this order:
+
+    1. fewer than two samples on a side have no interval: `unclear`;
+    2. medians within 1 % of the baseline's: `same`, also where tight intervals are apart, since one op measured
+       twice differs by that much;
+    3. intervals [p10, p90] that do not touch: `faster` or `slower`;
+    4. anything else: `unclear`.
+
+    Raises:
+        ValueError: either side is empty.
+    """
+    before, after = summarize(a), summarize(b)
+    if before.n < 2 or after.n < 2:
+        return "unclear"
+    if abs(after.p50 - before.p50) <= SAME_WITHIN * abs(before.p50):
+        return "same"
+    if after.p90 < before.p10:
+        return "faster"
+    if after.p10 > before.p90:
+        return "slower"
+    return "unclear"

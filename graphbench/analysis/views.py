@@ -1,0 +1,201 @@
+"""Rows of the per-node and gap tables: what records say, in the words and order of a table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from graphbench.analysis.digest import Digest
+from graphbench.analysis.shares import TIMED_KINDS
+from graphbench.analysis.stats import Summary, quantile
+from graphbench.errors import UsageError
+from graphbench.records import (
+    Fate,
+    NodeKind,
+    NodeRecord,
+    ProfileRecord,
+    SourceLine,
+    Status,
+    StepRecord,
+    StepRow,
+    TensorSpec,
+)
+
+RowT = TypeVar("RowT")
+
+_DTYPES: tuple[tuple[str, str], ...] = (
+    ("float8_", "f8"),
+    ("bfloat", "bf"),
+    ("float", "f"),
+    ("complex", "c"),
+    ("uint", "u"),
+    ("qint", "q"),
+    ("int", "i"),
+    ("bool", "b8"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """One node. Times in nanoseconds; `share` is the fraction of all nodes' isolated medians.
+
+    `state` and `reason` are those of the isolated measurement; `launches` counts device kernels.
+    """
+
+    region: str
+    position: int
+    name: str
+    op_type: str
+    kind: NodeKind
+    outputs: str
+    isolated: Summary | None
+    share: float | None
+    in_graph_ns: float | None
+    host_ns: float | None
+    launches: float | None
+    fate: str
+    kernels: tuple[str, ...]
+    source: str
+    module: str
+    state: Status
+    reason: str
+    warnings: tuple[str, ...]
+    shared_with: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapRow:
+    """One op that ran eagerly outside the compiled regions of a step. `share` is its part of the step's busy time."""
+
+    name: str
+    op_type: str
+    phase: str
+    calls: int
+    in_graph_ns: float | None
+    host_ns: float | None
+    share: float | None
+    source: str
+    state: Status
+    reason: str
+
+
+def node_rows(record: ProfileRecord, digest: Digest | None = None) -> list[NodeRow]:
+    """One row per compute and view node of every region, in program order. Their shares add up to 1.
+
+    `digest` holds statistics already computed for this record.
+    """
+    digest = digest or Digest()
+    nodes = [
+        (region.key, position, node, digest.summary(node.isolated))
+        for region in record.regions
+        for position, node in enumerate(region.nodes)
+        if node.kind in TIMED_KINDS
+    ]
+    total_ns = sum(isolated.p50 for _, _, _, isolated in nodes if isolated)
+    return [_node_row(digest, total_ns, *entry) for entry in nodes]
+
+
+def gap_rows(step: StepRecord) -> list[GapRow]:
+    """One row per op that ran between compiled regions, in backward or in the optimizer."""
+    digest, busy_ns = Digest(), quantile(step.run.busy_ns, 0.5)
+    return [_gap_row(digest, row, busy_ns) for row in step.rows if row.kernel is None]
+
+
+def sort_rows(
+    rows: Iterable[RowT], keys: Mapping[str, Callable[[RowT], object]], sort: str, top: int | None
+) -> list[RowT]:
+    """Sort rows by one key and keep the first `top`.
+
+    Numbers sort from large to small, texts from a to z, rows without a value last; equal ones keep their order.
+
+    Args:
+        rows: the rows.
+        keys: names of the sort keys, each with what it sorts by.
+        sort: one of the names.
+        top: how many to keep; `None` for all.
+
+    Raises:
+        UsageError: no such key, or `top` is below 1.
+    """
+    if sort not in keys:
+        hint = f"sort by one of: {', '.join(keys)}"
+        raise UsageError(f"unknown sort key {sort!r}", hint=hint, subject="sort")
+    if top is not None and top < 1:
+        raise UsageError(f"top is {top}, expected at least 1", hint="leave it out to see all rows", subject="top")
+    valued = [(keys[sort](row), row) for row in rows]
+    present = [pair for pair in valued if pair[0] is not None]
+    absent = [row for value, row in valued if value is None]
+    if present and isinstance(present[0][0], str):
+        present.sort(key=lambda pair: str(pair[0]))
+    else:
+        present.sort(key=lambda pair: -float(pair[0]))  # type: ignore[arg-type]
+    ordered = [row for _, row in present] + absent
+    return ordered if top is None else ordered[:top]
+
+
+def spec_text(spec: TensorSpec) -> str:
+    """A tensor in short, such as `f32[16,64,56,56]`."""
+    name = spec.dtype.removeprefix("torch.")
+    short = next((new + name.removeprefix(old) for old, new in _DTYPES if name.startswith(old)), name)
+    return f"{short}[{','.join(map(str, spec.shape))}]"
+
+
+def outputs_text(outputs: Sequence[TensorSpec]) -> str:
+    """All outputs of a node, in order."""
+    return " ".join(map(spec_text, outputs))
+
+
+def source_text(source: SourceLine | None) -> str:
+    """A source line as `file.py:12`, without its folders; empty when unknown."""
+    return "" if source is None else f"{source.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{source.line}"
+
+
+def fate_text(fate: Fate) -> str:
+    """A fate in words, such as `fused → triton_poi_fused_relu_0:3`."""
+    kernels = ", ".join(key.split("/", 1)[-1] for key in fate.kernels)
+    target = kernels or fate.note
+    return f"{fate.kind} → {target}" if target else fate.kind
+
+
+def _node_row(
+    digest: Digest, total_ns: float, region: str, position: int, node: NodeRecord, summary: Summary | None
+) -> NodeRow:
+    isolated = node.isolated
+    return NodeRow(
+        region=region,
+        position=position,
+        name=node.name,
+        op_type=node.op_type,
+        kind=node.kind,
+        outputs=outputs_text(node.outputs),
+        isolated=summary,
+        share=summary.p50 / total_ns if summary and total_ns else None,
+        in_graph_ns=digest.median(node.in_graph),
+        host_ns=digest.median(isolated, "host_ns"),
+        launches=digest.median(isolated, "n_kernels"),
+        fate=fate_text(node.fate),
+        kernels=node.fate.kernels,
+        source=source_text(node.source),
+        module=node.module,
+        state=isolated.status,
+        reason=isolated.reason,
+        warnings=isolated.warnings,
+        shared_with=isolated.shared_with,
+    )
+
+
+def _gap_row(digest: Digest, row: StepRow, step_busy_ns: float) -> GapRow:
+    in_graph_ns = digest.median(row.in_graph)
+    return GapRow(
+        name=row.name,
+        op_type=row.op_type,
+        phase=row.phase,
+        calls=row.calls,
+        in_graph_ns=in_graph_ns,
+        host_ns=digest.median(row.in_graph, "host_ns"),
+        share=in_graph_ns / step_busy_ns if in_graph_ns is not None and step_busy_ns else None,
+        source=source_text(row.source),
+        state=row.in_graph.status,
+        reason=row.in_graph.reason,
+    )

@@ -1,0 +1,1 @@
+"""Pure attribution: which op a kernel belongs to. No torch."""

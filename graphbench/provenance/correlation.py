@@ -1,0 +1,258 @@
+"""Attributes recorded device work to labels: which kernels, copies and fills belong to which (row, sample).
+
+Pure: it sees plain activities and integer ids, neither CUPTI nor torch. Times are nanoseconds of one common clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal, NamedTuple
+
+from graphbench.errors import TimingError
+
+ActivityKind = Literal["kernel", "copy", "memset"]
+
+WINDOW_SLACK_NS: Final = 50_000
+"""How far a device stamp may lie outside the host's window: the clocks differ by about 10 µs on an H200."""
+
+
+class Marker(Enum):
+    """What an external id can stand for besides a label."""
+
+    PREPARATION = "preparation"
+
+
+PREPARATION: Final = Marker.PREPARATION
+Label = tuple[str, int]
+Owner = Label | Marker
+
+
+class Activity(NamedTuple):
+    """One piece of device work as the instrument recorded it. `graph_node_id` is 0 outside CUDA-graph replays."""
+
+    kind: ActivityKind
+    name: str
+    start_ns: int
+    end_ns: int
+    correlation_id: int
+    graph_node_id: int
+    stream_id: int
+    device_id: int
+
+
+class WindowStamp(NamedTuple):
+    """The host's stamps around one whole run; the device was idle at both."""
+
+    sample: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCost:
+    """What one (row, sample) did on the device. `n_kernels` counts kernels only; `names` are of all its activities.
+
+    `busy_ns` and the three parts are unions of intervals per device, summed over devices. `span_ns` runs from the
+    first start to the last end. `names` holds each name once, in order of start.
+    """
+
+    busy_ns: int
+    kernel_ns: int
+    copy_ns: int
+    memset_ns: int
+    span_ns: int
+    n_kernels: int
+    names: tuple[str, ...]
+
+
+NOTHING: Final = DeviceCost(busy_ns=0, kernel_ns=0, copy_ns=0, memset_ns=0, span_ns=0, n_kernels=0, names=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCost:
+    """Device totals of one sample: sum of its rows' `busy_ns` + `unattributed_ns` - `overlap_ns` = `busy_ns`."""
+
+    busy_ns: int
+    unattributed_ns: int
+    overlap_ns: int
+    n_kernels: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """All device work of a session, attributed. `unattributed` names work that no label claims, each name once."""
+
+    rows: Mapping[str, Mapping[int, DeviceCost]]
+    runs: Mapping[int, RunCost]
+    unattributed: tuple[str, ...]
+
+
+def attribute(
+    activities: Iterable[Activity],
+    external_ids: Mapping[int, int],
+    owners: Mapping[int, Owner],
+    windows: Sequence[WindowStamp] = (),
+) -> Attribution:
+    """Attribute every activity to its label, and every unlabelled one to the sample that it ran in.
+
+    With windows, unlabelled work belongs to the window that contains it, and counts nowhere outside of all windows.
+    Without windows it belongs to the sample whose first labelled start is the last one before it: samples are
+    separated by a device drain.
+
+    Args:
+        activities: recorded device work, in any order.
+        external_ids: correlation id -> external id.
+        owners: external id -> (row, sample), or `PREPARATION` for work that must not count.
+        windows: stamps of whole runs, one per sample, in the clock of the activities.
+
+    Raises:
+        TimingError: an activity without a time stamp, one that ends before it starts, or an unknown external id.
+    """
+    labelled: dict[Label, list[Activity]] = defaultdict(list)
+    loose: list[Activity] = []
+    for activity in activities:
+        _check_stamps(activity)
+        owner = _owner(activity, external_ids, owners)
+        if owner is None:
+            loose.append(activity)
+        elif not isinstance(owner, Marker):
+            labelled[owner].append(activity)
+    unlabelled = _by_window(loose, windows) if windows else _by_first_start(loose, labelled)
+    rows: dict[str, dict[int, DeviceCost]] = defaultdict(dict)
+    for (row, sample), work in labelled.items():
+        rows[row][sample] = device_cost(work)
+    unclaimed = [activity for work in unlabelled.values() for activity in work]
+    return Attribution(rows=dict(rows), runs=_run_costs(labelled, unlabelled, rows), unattributed=_names(unclaimed))
+
+
+def device_cost(activities: Sequence[Activity]) -> DeviceCost:
+    """Sum up what one label did on the device."""
+    if not activities:
+        return NOTHING
+    return DeviceCost(
+        busy_ns=busy_ns(activities),
+        kernel_ns=busy_ns([a for a in activities if a.kind == "kernel"]),
+        copy_ns=busy_ns([a for a in activities if a.kind == "copy"]),
+        memset_ns=busy_ns([a for a in activities if a.kind == "memset"]),
+        span_ns=max(a.end_ns for a in activities) - min(a.start_ns for a in activities),
+        n_kernels=sum(a.kind == "kernel" for a in activities),
+        names=_names(activities),
+    )
+
+
+def busy_ns(activities: Iterable[Activity]) -> int:
+    """Length of the union of the activities' intervals per device, summed over devices, in nanoseconds."""
+    intervals: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for activity in activities:
+        intervals[activity.device_id].append((activity.start_ns, activity.end_ns))
+    return sum(_union_ns(per_device) for per_device in intervals.values())
+
+
+def _union_ns(intervals: list[tuple[int, int]]) -> int:
+    total = 0
+    covered_until = 0
+    for start, end in sorted(intervals):
+        if end > covered_until:
+            total += end - max(start, covered_until)
+            covered_until = end
+    return total
+
+
+def _check_stamps(activity: Activity) -> None:
+    subject = activity.name
+    if activity.start_ns == 0:
+        raise TimingError(
+            f"{subject}: the device recorded no time stamp (start 0, expected nanoseconds)",
+            hint="the instrument ran out of device buffers; measure less at once, in a fresh process",
+            subject=subject,
+        )
+    if activity.end_ns < activity.start_ns:
+        raise TimingError(
+            f"{subject}: ends before it starts (start {activity.start_ns} ns, end {activity.end_ns} ns)",
+            hint="the record is damaged; measure again in a fresh process",
+            subject=subject,
+        )
+
+
+def _owner(activity: Activity, external_ids: Mapping[int, int], owners: Mapping[int, Owner]) -> Owner | None:
+    external = external_ids.get(activity.correlation_id)
+    if external is None:
+        return None
+    owner = owners.get(external)
+    if owner is None:
+        raise TimingError(
+            f"{activity.name}: carries label id {external}, which this session never gave out",
+            hint="another tool pushes correlation ids of the same kind; stop it while measuring",
+            subject=activity.name,
+        )
+    return owner
+
+
+def _by_window(loose: Iterable[Activity], windows: Sequence[WindowStamp]) -> dict[int, list[Activity]]:
+    ordered = sorted(windows, key=lambda window: window.start_ns)
+    starts = [window.start_ns for window in ordered]
+    found: dict[int, list[Activity]] = defaultdict(list)
+    for activity in loose:
+        before = bisect_right(starts, activity.start_ns) - 1
+        near = [ordered[i] for i in (before, before + 1) if 0 <= i < len(ordered)]
+        distance, sample = min((_distance_ns(activity.start_ns, window), window.sample) for window in near)
+        if distance <= WINDOW_SLACK_NS:
+            found[sample].append(activity)
+    return found
+
+
+def _distance_ns(stamp_ns: int, window: WindowStamp) -> int:
+    return max(window.start_ns - stamp_ns, stamp_ns - window.end_ns, 0)
+
+
+def _by_first_start(
+    loose: Iterable[Activity], labelled: Mapping[Label, Sequence[Activity]]
+) -> dict[int, list[Activity]]:
+    first: dict[int, int] = {}
+    for (_, sample), work in labelled.items():
+        start = min(activity.start_ns for activity in work)
+        first[sample] = min(start, first.get(sample, start))
+    order = sorted((start, sample) for sample, start in first.items())
+    starts = [start for start, _ in order]
+    found: dict[int, list[Activity]] = defaultdict(list)
+    for activity in loose:
+        # Work ahead of the first label has no earlier sample; it then belongs to the first one (0 without labels).
+        position = max(bisect_right(starts, activity.start_ns) - 1, 0)
+        found[order[position][1] if order else 0].append(activity)
+    return found
+
+
+def _run_costs(
+    labelled: Mapping[Label, Sequence[Activity]],
+    unlabelled: Mapping[int, Sequence[Activity]],
+    rows: Mapping[str, Mapping[int, DeviceCost]],
+) -> dict[int, RunCost]:
+    everything: dict[int, list[Activity]] = defaultdict(list)
+    for (_, sample), work in labelled.items():
+        everything[sample].extend(work)
+    for sample, loose in unlabelled.items():
+        everything[sample].extend(loose)
+    sums: dict[int, int] = defaultdict(int)
+    for samples in rows.values():
+        for sample, cost in samples.items():
+            sums[sample] += cost.busy_ns
+    runs = {}
+    for sample, activities in everything.items():
+        busy = busy_ns(activities)
+        unattributed = busy_ns(unlabelled.get(sample, ()))
+        runs[sample] = RunCost(
+            busy_ns=busy,
+            unattributed_ns=unattributed,
+            overlap_ns=sums[sample] + unattributed - busy,
+            n_kernels=sum(activity.kind == "kernel" for activity in activities),
+        )
+    return runs
+
+
+def _names(activities: Iterable[Activity]) -> tuple[str, ...]:
+    ordered = sorted(activities, key=lambda activity: activity.start_ns)
+    return tuple(dict.fromkeys(activity.name for activity in ordered))

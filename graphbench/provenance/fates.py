@@ -1,0 +1,88 @@
+"""What became of every Dynamo node. Pure; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from graphbench.records import Fate, KernelRecord, NodeRecord, PostGradNode
+
+EXECUTING = ("executes", "recomputes")
+
+
+def fates(
+    nodes: Sequence[NodeRecord],
+    post_grad: Iterable[PostGradNode],
+    kernels: Sequence[KernelRecord],
+    results: Iterable[str],
+) -> dict[str, Fate]:
+    """The fate of every node of a region.
+
+    Args:
+        nodes: the region's nodes in program order.
+        post_grad: post-grad nodes of the forward graph.
+        kernels: the region's kernels with their roles; backward kernels do not decide a fate.
+        results: names of the nodes that the region returns.
+
+    Returns:
+        A `Fate` per node name: `kernel`, `fused` or `split` for what kernels execute; `view` for what moved no data;
+        `dead` for what no result depends on; `unknown` for the rest, which every report counts.
+    """
+    executing: dict[str, list[KernelRecord]] = {}
+    companions: dict[str, set[str]] = {}
+    for kernel in kernels:
+        if kernel.phase != "forward":
+            continue
+        members = {role.node for role in kernel.roles if role.role in EXECUTING}
+        for member in members:
+            executing.setdefault(member, []).append(kernel)
+            companions.setdefault(member, set()).update(members - {member})
+    lowered: dict[str, list[PostGradNode]] = {}
+    for node in post_grad:
+        for source in node.sources:
+            lowered.setdefault(source, []).append(node)
+    live = _live(nodes, results)
+    compute = {node.name for node in nodes if node.kind == "compute"}
+    return {
+        node.name: _fate(node, executing, {n: c & compute for n, c in companions.items()}, lowered, live)
+        for node in nodes
+    }
+
+
+def _fate(
+    node: NodeRecord,
+    executing: Mapping[str, Sequence[KernelRecord]],
+    companions: Mapping[str, set[str]],
+    lowered: Mapping[str, Sequence[PostGradNode]],
+    live: set[str],
+) -> Fate:
+    kernels = tuple(kernel.key for kernel in executing.get(node.name, ()))
+    if node.kind in ("state", "host"):
+        return Fate(kind="unknown", kernels=kernels, note=f"{node.kind} node: no device work of its own")
+    if node.kind == "view":
+        return Fate(kind="view", kernels=kernels, note="materialised by a kernel" if kernels else "")
+    if len(kernels) > 1:
+        return Fate(kind="split", kernels=kernels)
+    if kernels:
+        return Fate(kind="fused" if companions[node.name] else "kernel", kernels=kernels)
+    if node.name not in live:
+        return Fate(kind="dead")
+    became = lowered.get(node.name, ())
+    if became and all(entry.is_view for entry in became):
+        return Fate(kind="view", note="lowered to views only")
+    return Fate(kind="unknown", note="no kernel executes it" if became else "no post-grad node names it")
+
+
+def _live(nodes: Sequence[NodeRecord], results: Iterable[str]) -> set[str]:
+    """Names that a result depends on, or that write to something (their effect is their result)."""
+    by_name = {node.name: node for node in nodes}
+    stack = [
+        *results,
+        *(node.name for node in nodes if node.op_type.endswith("_") or node.op_type in ("setitem", "copy_")),
+    ]
+    live: set[str] = set()
+    while stack:
+        name = stack.pop()
+        if name in by_name and name not in live:
+            live.add(name)
+            stack.extend(by_name[name].inputs)
+    return live

@@ -1,0 +1,52 @@
+"""From what kernels execute (post-grad nodes) to what the user wrote (Dynamo nodes). Pure; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from graphbench.provenance.ownership import Ownership
+from graphbench.records import NodeRole, PostGradNode, Role
+
+
+def roles(ownership: Ownership, nodes: Mapping[str, PostGradNode]) -> tuple[NodeRole, ...]:
+    """The parts that Dynamo nodes play in one kernel, strongest first, one entry per node and role.
+
+    Args:
+        ownership: what the kernel executes, recomputes, prepares and reads.
+        nodes: the post-grad graph by name, in program order.
+
+    A backward graph's nodes that come from a Dynamo node are forward ops computed again, so they are `recomputes`.
+
+    Returns:
+        Roles in the order executes, recomputes, prepares, contributes. A node with a stronger role is not repeated with
+        a weaker one. `moved_bytes` are those that its post-grad nodes move in this kernel; a post-grad node made of
+        several Dynamo nodes gives each an equal share.
+    """
+    ranked: tuple[tuple[Role, set[str]], ...] = (
+        ("executes", ownership.executes),
+        ("recomputes", ownership.recomputes),
+        ("prepares", ownership.prepares),
+        ("contributes", ownership.contributes),
+    )
+    found: list[NodeRole] = []
+    placed: set[str] = set()
+    for role, names in ranked:
+        members = [nodes[name] for name in nodes if name in names]
+        effective: Role = "recomputes" if role == "executes" and any(m.phase == "backward" for m in members) else role
+        part = [entry for entry in _of_role(effective, members) if entry.node not in placed]
+        placed |= {entry.node for entry in part}
+        found += part
+    return tuple(found)
+
+
+def _of_role(role: Role, post_grad_nodes: Iterable[PostGradNode]) -> list[NodeRole]:
+    through: dict[str, list[str]] = {}
+    moved: dict[str, float] = {}
+    for node in post_grad_nodes:
+        for source in node.sources:
+            through.setdefault(source, []).append(node.name)
+            moved[source] = moved.get(source, 0.0) + (node.moved_bytes or 0) / len(node.sources)
+    return [
+        NodeRole(node=source, role=role, post_grad=tuple(names), moved_bytes=round(moved[source]))
+        for source, names in through.items()
+    ]

@@ -1,0 +1,117 @@
+"""Two profiles joined on nodes: pairs are found when names shift, verdicts carry noise, unlike things are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from graphbench.analysis.diff import diff, worst_regression
+from graphbench.errors import UsageError
+from graphbench.records import NodeRecord, ProfileRecord, Side
+from graphbench.report.table import render_diff
+from tests.factories import FAILED, environment, node, profile, region, spec, steady
+
+
+def of(*nodes: NodeRecord, plain_ns: float | None = None) -> ProfileRecord:
+    return profile(region(nodes, forward=Side(plain=steady(plain_ns)) if plain_ns else None))
+
+
+def test_a_node_is_compared_with_the_one_of_its_name() -> None:
+    (row,) = diff(of(node("a", 100.0)), of(node("a", 80.0))).rows
+    assert (row.change, row.delta_ns, row.ratio, row.verdict) == ("both", -20.0, 0.8, "faster")
+
+
+def test_names_that_shifted_are_paired_by_op_type_in_the_order_of_source_lines() -> None:
+    before = of(node("x", 1.0, op_type="relu", line=9), node("y", 2.0, op_type="relu", line=3))
+    after = of(node("p", 1.0, op_type="relu", line=4), node("q", 1.0, op_type="relu", line=11))
+    pairs = {row.name: row.name_before for row in diff(before, after).rows}
+    assert pairs == {"p": "y", "q": "x"}
+
+
+def test_a_name_that_now_means_another_op_is_no_pair() -> None:
+    rows = diff(of(node("x", 1.0, op_type="relu")), of(node("x", 1.0, op_type="gelu"))).rows
+    assert [(row.op_type, row.change) for row in rows] == [("gelu", "added"), ("relu", "gone")]
+
+
+def test_regions_are_paired_by_order_and_extra_ones_are_added() -> None:
+    before = profile(region([node("a", 1.0)]))
+    after = profile(region([node("a", 1.0)]), region([node("b", 1.0)], key="r1"))
+    result = diff(before, after)
+    assert [(row.region, row.change) for row in result.rows] == [("r0", "both"), ("r1", "added")]
+    assert any("1 regions before, 2 after" in note for note in result.notes)
+
+
+def test_noisy_intervals_that_touch_are_unclear() -> None:
+    before, after = of(node("a", steady(100.0, spread_ns=30.0))), of(node("a", steady(120.0, spread_ns=30.0)))
+    assert diff(before, after).rows[0].verdict == "unclear"
+
+
+def test_a_row_that_failed_on_one_side_has_no_verdict_and_says_why() -> None:
+    (row,) = diff(of(node("a", 100.0)), of(node("a", FAILED))).rows
+    assert (row.verdict, row.ratio, row.reason) == (None, None, "after: ran out of memory")
+
+
+def test_other_shapes_or_dtypes_are_not_the_same_work() -> None:
+    half = node("a", 50.0, outputs=(spec(4, 8, dtype="bfloat16"),))
+    (row,) = diff(of(node("a", 100.0)), of(half)).rows
+    assert (row.verdict, row.ratio) == (None, None)
+    assert "f32[4,8] before, bf16[4,8] after" in row.reason
+
+
+def test_profiles_of_different_timers_are_refused() -> None:
+    with pytest.raises(UsageError, match="different timers: wallclock and cupti"):
+        diff(profile(), profile(timer="cupti"))
+
+
+def test_profiles_of_different_cache_states_are_refused() -> None:
+    cold = profile(timer="cupti")
+    warm = dataclasses.replace(cold, policy=dataclasses.replace(cold.policy, cache="warm"))
+    with pytest.raises(UsageError, match="different cache states: cold-read and warm"):
+        diff(cold, warm)
+
+
+def test_differences_of_environment_policy_and_options_are_listed() -> None:
+    before = profile(env=environment(options=(("max_autotune", "False"), ("same", "1"))))
+    after = profile(env=environment(torch="2.14.1", options=(("max_autotune", "True"), ("same", "1"))))
+    after = dataclasses.replace(after, policy=dataclasses.replace(after.policy, values="synthetic"))
+    assert diff(before, after).environment == (
+        ("torch", "2.13.0", "2.14.1"),
+        ("option max_autotune", "False", "True"),
+        ("policy values", "captured", "synthetic"),
+    )
+
+
+def test_totals_compare_plain_runs() -> None:
+    (total,) = diff(of(plain_ns=100.0), of(plain_ns=130.0)).totals
+    assert (total.name, total.ratio, total.verdict) == ("compiled forward", 1.3, "slower")
+
+
+def test_the_total_of_regions_is_the_sum_of_their_quantiles() -> None:
+    def two(ns: float) -> ProfileRecord:
+        sides = [Side(plain=steady(ns, n=n, spread_ns=1.0)) for n in (10, 20)]
+        return profile(*(region(key=f"r{i}", forward=side) for i, side in enumerate(sides)))
+
+    (total,) = diff(two(50.0), two(50.0)).totals
+    assert (total.before_ns, total.verdict) == (pytest.approx(100.0), "same")
+
+
+def test_the_worst_regression_is_that_of_slower_rows_and_totals() -> None:
+    before = of(node("a", 100.0), node("b", 100.0), plain_ns=100.0)
+    after = of(node("a", 120.0), node("b", 50.0), plain_ns=110.0)
+    assert worst_regression(diff(before, after)) == pytest.approx(0.2)
+
+
+def test_without_a_slower_row_there_is_no_regression() -> None:
+    noisy = of(node("a", steady(150.0, spread_ns=60.0)))
+    assert worst_regression(diff(of(node("a", steady(100.0, spread_ns=60.0))), noisy)) is None
+
+
+def test_a_diff_is_printed_with_conditions_first_and_reasons_last() -> None:
+    before = profile(region([node("a", 1000.0), node("b", FAILED)]), env=environment())
+    after = profile(region([node("a", 2000.0), node("b", 5.0)]), env=environment(torch="2.14.1"))
+    lines = render_diff(diff(before, after)).splitlines()
+    assert lines[2] == "differs: torch: 2.13.0 -> 2.14.1"
+    assert "nodes: 1 slower, 1 not compared" in lines
+    assert lines[-1] == "– before: ran out of memory: b"
+    assert max(map(len, lines)) <= 100

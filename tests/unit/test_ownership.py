@@ -1,0 +1,111 @@
+"""Ownership by slice, on post-grad graphs small enough to judge by eye."""
+
+from __future__ import annotations
+
+from graphbench.provenance.ownership import IrNode, KernelOrigins, owned
+from graphbench.records import PostGradNode
+
+
+def post(name: str, *inputs: str, target: str = "", op: str = "call_function") -> PostGradNode:
+    return PostGradNode(name=name, phase="forward", op=op, target=target or name, inputs=inputs, moved_bytes=8)
+
+
+def placeholder(name: str) -> PostGradNode:
+    return post(name, op="placeholder")
+
+
+def fused(key: str, *irs: IrNode) -> KernelOrigins:
+    return KernelOrigins(key, False, irs)
+
+
+def extern(key: str, *irs: IrNode) -> KernelOrigins:
+    return KernelOrigins(key, True, irs)
+
+
+def test_a_kernel_executes_the_chain_up_to_what_others_wrote() -> None:
+    graph = [placeholder("x"), post("mm", "x"), post("sin", "mm"), post("add", "sin")]
+    kernels = [
+        extern("extern_kernels.mm:1", IrNode("buf0", "mm", ("mm",))),
+        fused("cpp_fused_0:2", IrNode("buf1", "add", ("add", "sin", "mm"))),
+    ]
+    found = owned(graph, kernels)
+    assert found["extern_kernels.mm:1"].executes == {"mm"}
+    assert found["cpp_fused_0:2"].executes == {"sin", "add"}
+    assert found["cpp_fused_0:2"].contributes == {"mm"}
+
+
+def test_a_custom_op_owns_only_its_own_call() -> None:
+    graph = [placeholder("x"), post("sin", "x"), post("foo", "sin"), post("add", "foo")]
+    kernels = [
+        fused("cpp_fused_foo_sin_0:1", IrNode("buf0", None, ("foo", "sin"))),
+        extern("torch.ops.gb.foo.default:2", IrNode("buf1", None, ("foo", "sin"))),
+        fused("cpp_fused_add_1:3", IrNode("buf2", "add", ("add", "foo"))),
+    ]
+    found = owned(graph, kernels)
+    assert found["cpp_fused_foo_sin_0:1"].executes == {"sin"}
+    assert found["torch.ops.gb.foo.default:2"].executes == {"foo"}
+    assert found["cpp_fused_add_1:3"].executes == {"add"}
+
+
+def test_an_intermediate_needed_twice_is_executed_once_and_recomputed_once() -> None:
+    graph = [placeholder("x"), post("cos", "x"), post("add", "cos"), post("mul", "cos")]
+    kernels = [
+        fused("a:1", IrNode("buf0", "add", ("add", "cos"))),
+        fused("b:2", IrNode("buf1", "mul", ("mul", "cos"))),
+    ]
+    found = owned(graph, kernels)
+    assert found["a:1"].executes == {"cos", "add"}
+    assert found["b:2"].executes == {"mul"}
+    assert found["b:2"].recomputes == {"cos"}
+
+
+def test_a_multi_output_call_and_its_items_are_one() -> None:
+    graph = [
+        placeholder("x"),
+        post("topk", "x"),
+        post("getitem", "topk", target="getitem"),
+        post("getitem_1", "topk", target="getitem"),
+        post("neg", "getitem"),
+    ]
+    kernels = [
+        extern("torch.ops.aten.topk.default:1", IrNode("buf0", None, ("topk", "getitem"))),
+        fused("neg:2", IrNode("buf1", "neg", ("neg", "getitem", "topk"))),
+    ]
+    found = owned(graph, kernels)
+    assert found["torch.ops.aten.topk.default:1"].executes == {"topk"}
+    assert found["neg:2"].executes == {"neg"}
+
+
+def test_a_copy_of_a_parameter_prepares_for_its_consumer() -> None:
+    graph = [placeholder("x"), placeholder("weight"), post("convolution", "x", "weight")]
+    kernels = [
+        fused("cpp_fused_convolution_0:1", IrNode("buf0", None, ("weight",))),
+        extern("extern_kernels.convolution:2", IrNode("buf1", "convolution", ("convolution",))),
+    ]
+    found = owned(graph, kernels)
+    assert found["cpp_fused_convolution_0:1"].prepares == {"convolution"}
+    assert not found["cpp_fused_convolution_0:1"].executes
+    assert found["extern_kernels.convolution:2"].executes == {"convolution"}
+
+
+def test_a_copy_whose_only_origin_is_claimed_by_the_call_only_prepares() -> None:
+    graph = [placeholder("x"), post("convolution", "x")]
+    kernels = [
+        fused("cpp_fused_convolution_0:1", IrNode("buf0", None, ("convolution",))),
+        extern("extern_kernels.convolution:2", IrNode("buf1", "convolution", ("convolution",))),
+    ]
+    found = owned(graph, kernels)
+    assert found["cpp_fused_convolution_0:1"].prepares == {"convolution"}
+    assert found["extern_kernels.convolution:2"].executes == {"convolution"}
+
+
+def test_a_kernel_without_origins_owns_nothing() -> None:
+    found = owned([placeholder("x")], [extern("aten.randint.low_out:1", IrNode("buf0", None, ()))])
+    assert found["aten.randint.low_out:1"].executes == set()
+    assert found["aten.randint.low_out:1"].prepares == set()
+
+
+def test_each_buffer_names_the_node_whose_value_it_holds() -> None:
+    graph = [placeholder("x"), post("exp", "x"), post("sum", "exp")]
+    kernels = [fused("k:1", IrNode("buf0", "exp", ("exp",)), IrNode("buf1", None, ("sum", "exp")))]
+    assert owned(graph, kernels)["k:1"].holds == {"buf0": "exp", "buf1": "sum"}

@@ -1,0 +1,85 @@
+"""Roles of Dynamo nodes in kernels, and their fates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphbench.provenance.fates import fates
+from graphbench.provenance.ownership import Ownership
+from graphbench.provenance.sources import roles
+from graphbench.records import NodeRole, PostGradNode
+from tests import factories
+
+
+def post(name: str, *sources: str, moved: int = 8, phase: str = "forward", is_view: bool = False) -> PostGradNode:
+    node = PostGradNode(name=name, phase="forward", op="call_function", target=name, inputs=(), sources=sources)
+    return replace(node, moved_bytes=moved, is_view=is_view, phase=phase)
+
+
+def by_name(*nodes: PostGradNode) -> dict[str, PostGradNode]:
+    return {node.name: node for node in nodes}
+
+
+def test_bytes_of_a_nodes_chain_add_up_in_its_role() -> None:
+    nodes = by_name(post("var", "layer_norm", moved=10), post("rsqrt", "layer_norm", moved=6), post("add", "add"))
+    found = roles(Ownership(executes={"var", "rsqrt"}, contributes={"add"}), nodes)
+    assert found == (
+        NodeRole(node="layer_norm", role="executes", post_grad=("var", "rsqrt"), moved_bytes=16),
+        NodeRole(node="add", role="contributes", post_grad=("add",), moved_bytes=8),
+    )
+
+
+def test_a_node_that_executes_is_not_listed_again_as_read() -> None:
+    nodes = by_name(post("a", "norm"), post("b", "norm"))
+    found = roles(Ownership(executes={"b"}, contributes={"a"}), nodes)
+    assert [(role.node, role.role) for role in found] == [("norm", "executes")]
+
+
+def test_a_post_grad_node_of_two_sources_gives_each_half_of_its_bytes() -> None:
+    found = roles(Ownership(executes={"addmm"}), by_name(post("addmm", "matmul", "add", moved=10)))
+    assert {role.node: role.moved_bytes for role in found} == {"matmul": 5, "add": 5}
+
+
+def test_a_forward_op_in_a_backward_kernel_is_recomputed() -> None:
+    found = roles(Ownership(executes={"mul"}), by_name(post("mul", "gelu", phase="backward")))
+    assert [(role.node, role.role) for role in found] == [("gelu", "recomputes")]
+
+
+def region_fates(*kernels_nodes: tuple[str, ...]) -> dict[str, str]:
+    nodes = [factories.node("linear"), factories.node("relu", inputs=("linear",)), factories.node("unused")]
+    kernels = [
+        factories.kernel(f"k{index}", roles=tuple(factories.executes(name) for name in names))
+        for index, names in enumerate(kernels_nodes)
+    ]
+    return {name: fate.kind for name, fate in fates(nodes, [], kernels, ["relu"]).items()}
+
+
+@pytest.mark.parametrize(
+    ("kernels", "expected"),
+    [
+        ((("linear",), ("relu",)), {"linear": "kernel", "relu": "kernel", "unused": "dead"}),
+        ((("linear", "relu"),), {"linear": "fused", "relu": "fused", "unused": "dead"}),
+        ((("linear",), ("linear", "relu")), {"linear": "split", "relu": "fused", "unused": "dead"}),
+        ((("linear",),), {"linear": "kernel", "relu": "unknown", "unused": "dead"}),
+    ],
+)
+def test_fates(kernels: tuple[tuple[str, ...], ...], expected: dict[str, str]) -> None:
+    assert region_fates(*kernels) == expected
+
+
+def test_backward_kernels_decide_no_fate() -> None:
+    nodes = [factories.node("relu")]
+    kernel = factories.kernel("k", phase="backward", roles=(factories.executes("relu"),))
+    assert fates(nodes, [], [kernel], ["relu"])["relu"].kind == "unknown"
+
+
+def test_what_lowers_to_views_only_is_a_view() -> None:
+    nodes = [factories.node("flatten")]
+    assert fates(nodes, [post("view", "flatten", is_view=True)], [], ["flatten"])["flatten"].kind == "view"
+
+
+def test_an_op_that_writes_in_place_is_not_dead() -> None:
+    nodes = [factories.node("add_", op_type="add_")]
+    assert fates(nodes, [], [], [])["add_"].kind == "unknown"
