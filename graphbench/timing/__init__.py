@@ -1,0 +1,1 @@
+"""Instruments that time labelled work, and the loops that use them."""

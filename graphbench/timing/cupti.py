@@ -1,0 +1,117 @@
+"""The CUDA instrument: device time of labelled work, from CUPTI's activity records.
+
+A session fails closed: lost records, a foreign clock, another profiler, or a known launch that left no record make an
+error, never a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from graphbench.errors import RecordsLostError, TimingError
+from graphbench.records import CacheState, TimerName
+from graphbench.timing import cupti_setup
+from graphbench.timing.base import Recording, Session
+from graphbench.timing.cache import L2
+from graphbench.timing.cupti_library import Instrument
+from graphbench.timing.cupti_session import Attempt
+from graphbench.timing.gpu import CudaDevices, Device
+
+BUFFER_BYTES: Final = 8 << 20
+BUFFER_GROWTH: Final = 4
+
+
+class CuptiTimer:
+    """Times CUDA work with CUPTI. Labels are per thread: enter them in the thread that launches.
+
+    Args:
+        device: CUDA device with its index whose cache is cleared, as `cuda:0`.
+        cache: what is in its L2 when an isolated sample starts.
+        also: further devices that the measured work runs on; they are drained too.
+        instrument: CUPTI; only tests give their own.
+        devices: the devices; only tests give their own.
+
+    Raises:
+        SetupError: no CUDA device, or CUPTI is missing or of another CUDA major than torch.
+        UsageError: an unknown cache state.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        cache: CacheState = "cold-read",
+        *,
+        also: Sequence[str] = (),
+        instrument: Instrument | None = None,
+        devices: Device | None = None,
+    ) -> None:
+        self._devices = CudaDevices((device, *also)) if devices is None else devices
+        self._instrument = cupti_setup.load() if instrument is None else instrument
+        self._l2 = L2(device, cache)
+
+    @property
+    def name(self) -> TimerName:
+        """`cupti`."""
+        return "cupti"
+
+    @property
+    def cache(self) -> CacheState:
+        """The cache state given."""
+        return self._l2.state
+
+    def synchronize(self) -> None:
+        """Wait until all devices are idle."""
+        self._devices.drain()
+
+    def clear_cache(self) -> None:
+        """Bring the L2 into the state given, on the current stream. Call it under `Session.preparation()`."""
+        self._l2.clear()
+
+    def record(self, body: Callable[[Session], None], *, repeats: int = 3) -> Recording:
+        """Run `body` in a session and attribute what the device did. Runs it again while records are lost.
+
+        Args:
+            body: the work, which enters labels and windows.
+            repeats: how often `body` may run again, each time with buffers four times as large.
+
+        Raises:
+            RecordsLostError: records were lost every time.
+            ClockError: time stamps are not nanoseconds of the host's clock.
+            TimingError: a profiler is running, CUPTI refuses, or known launches left no record.
+        """
+        self._refuse_profiler("before the session")
+        self._instrument.verify(self._devices)
+        buffer_bytes = BUFFER_BYTES
+        lost = []
+        for _ in range(1 + repeats):
+            attempt = Attempt(self._instrument, self._devices)
+            dropped = self._run(attempt, body, buffer_bytes)
+            if dropped == 0:
+                return attempt.recording()
+            lost.append(dropped)
+            buffer_bytes *= BUFFER_GROWTH
+        raise RecordsLostError(
+            f"CUPTI lost {', '.join(str(count) for count in lost)} records in {len(lost)} session(s), the last with "
+            f"buffers of {buffer_bytes // BUFFER_GROWTH >> 20} MiB",
+            hint="measure fewer samples or a smaller part of the model at once",
+        )
+
+    def _run(self, attempt: Attempt, body: Callable[[Session], None], buffer_bytes: int) -> int:
+        """Run one session. Returns the number of lost records; recording is off afterwards, whatever happens."""
+        self._instrument.start(buffer_bytes)
+        try:
+            attempt.open()
+            body(attempt)
+            attempt.close()
+            self._refuse_profiler("inside the session")
+            return self._instrument.stop()
+        finally:
+            self._instrument.abort()
+
+    def _refuse_profiler(self, when: str) -> None:
+        if self._devices.profiler_running():
+            raise TimingError(
+                f"torch.profiler is running {when}: it takes CUPTI's buffers and clock, nothing could be recorded",
+                hint="leave the profiler's `with` block before measuring",
+            )

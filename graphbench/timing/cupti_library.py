@@ -1,0 +1,326 @@
+"""CUPTI as this process uses it: found, switched on and off, and proven before it is believed.
+
+Everything here follows from how CUPTI 13.0 behaves: callbacks, clock and API filter belong to the process, not to a
+session, and other tools (torch.profiler first of all) overwrite them without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+from graphbench.errors import ClockError, TimingError
+from graphbench.provenance.correlation import Activity
+from graphbench.timing.cupti_binding import ApiSwitch, api_filter, collect_objects, from_object
+from graphbench.timing.cupti_records import LABEL_KIND, Buffers, Decoded, Kind, decode, decode_record, read_bytes
+from graphbench.timing.gpu import Device
+
+KINDS: Final = (
+    Kind.CONCURRENT_KERNEL,
+    Kind.MEMCPY,
+    Kind.MEMCPY2,
+    Kind.MEMSET,
+    Kind.EXTERNAL_CORRELATION,
+    Kind.RUNTIME,
+    Kind.DRIVER,
+)
+"""RUNTIME and DRIVER bring no number, but without them no external-correlation record is written at all."""
+
+_TINY_BUFFER_BYTES: Final = 8
+_PROOF_LAUNCHES: Final = 20
+_CHECK_BUFFER_BYTES: Final = 1 << 20
+_FLUSH_FORCED: Final = 1
+_MAX_LIMIT_REACHED: Final = 12
+_CLOCK_TOLERANCE_NS: Final = 1_000_000
+_CHECK_LABEL: Final = 7
+
+
+class ClockReading(NamedTuple):
+    """CUPTI's clock and the host's (`time.time_ns`), read together."""
+
+    cupti_ns: int
+    host_ns: int
+
+
+class Instrument(Protocol):
+    """What `CuptiTimer` needs of CUPTI; scripted in tests."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers should know about how they were read."""
+
+    def verify(self, device: Device) -> None:
+        """Prove the drop counter live and the record layout right, once per process."""
+
+    def start(self, buffer_bytes: int) -> None:
+        """Switch recording on, with buffers of `buffer_bytes`."""
+
+    def stop(self) -> int:
+        """Flush, switch recording off, and return how many records were lost."""
+
+    def abort(self) -> None:
+        """Switch recording off, whatever state it is in, and forget what it recorded."""
+
+    def decoded(self) -> Decoded:
+        """The records of the session that `stop` ended."""
+
+    def read_clock(self) -> ClockReading:
+        """Both clocks at once."""
+
+    def push(self, kind: int, identifier: int, /) -> object:
+        """Label what this thread launches from now on."""
+
+    def pop(self, kind: int, /) -> object:
+        """End this thread's latest label."""
+
+
+class Library:
+    """CUPTI through its Python binding; record buffers through libcupti itself. One per process (`cupti_setup.load`).
+
+    Args:
+        binding: module `cupti.cupti` of cupti-python.
+        native: the same libcupti that the binding has loaded.
+        path: where that libcupti lies.
+        version: its version, as `13.0.1`.
+        demangle: turns a C++ symbol into a readable name.
+
+    Source: cupti-python 13.0.1, libcupti 13.0.85 (`cuptiActivity*`).
+    """
+
+    def __init__(
+        self, binding: Any, native: ctypes.CDLL, *, path: str, version: str, demangle: Callable[[str], str]
+    ) -> None:
+        self.path = path
+        self.version = version
+        self.push = binding.activity_push_external_correlation_id
+        self.pop = binding.activity_pop_external_correlation_id
+        self._binding = binding
+        self._native = native
+        self._demangle = demangle
+        self._filter: list[ApiSwitch] = api_filter(binding)
+        self._filter_known = False
+        self._buffers = Buffers()
+        self._sizes: dict[int, int] = {}
+        self._verified = False
+        self._active = False
+        self._layout_fault = ""
+        self._objects: Decoded | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Says when records are read through the binding's objects, which is slow, and why."""
+        if not self._layout_fault:
+            return ()
+        return (f"CUPTI records read through cupti-python's objects, which slows launches down: {self._layout_fault}",)
+
+    def verify(self, device: Device) -> None:
+        """Prove the drop counter live and the record layout right, once per process.
+
+        Raises:
+            TimingError: the counter cannot be proven, so that losses would go unseen.
+        """
+        if self._verified:
+            return
+        self._prove_drop_counter(device)
+        self._layout_fault = self._check_layout(device)
+        self._verified = True
+
+    def start(self, buffer_bytes: int) -> None:
+        """Register callbacks and clock, enable the kinds, then the API filter, which enabling resets.
+
+        Raises:
+            TimingError: a recording is already open, or CUPTI refuses.
+        """
+        if self._layout_fault:
+            self._objects = objects = Decoded()
+            collect = partial(collect_objects, objects, self._demangle)
+            self._start(partial(self._register_binding, buffer_bytes, collect))
+        else:
+            self._objects = None
+            self._start(partial(self._register_direct, buffer_bytes))
+
+    def stop(self) -> int:
+        """Flush, switch recording off, and return how many records were lost.
+
+        Raises:
+            TimingError: CUPTI refuses; what it recorded is unusable.
+        """
+        try:
+            self._call(self._binding.activity_flush_all, _FLUSH_FORCED)
+            return self._dropped()
+        finally:
+            self._disable()
+
+    def abort(self) -> None:
+        """Switch recording off, whatever state it is in, and forget what it recorded."""
+        if self._active:
+            with contextlib.suppress(self._binding.cuptiError):
+                self._binding.activity_flush_all(_FLUSH_FORCED)
+            self._disable()
+            self._buffers.take()
+
+    def decoded(self) -> Decoded:
+        """The records of the session that `stop` ended.
+
+        Raises:
+            TimingError: the records do not have the expected layout.
+        """
+        if self._objects is not None:
+            return self._objects
+        return decode(self._buffers.take(), self._sizes, self._size_at, self._name_at)
+
+    def read_clock(self) -> ClockReading:
+        """CUPTI's clock between two readings of the host's.
+
+        Raises:
+            ClockError: it is not the host's clock in nanoseconds.
+        """
+        before = time.time_ns()
+        stamp = int(self._call(self._binding.get_timestamp))
+        after = time.time_ns()
+        if not before - _CLOCK_TOLERANCE_NS <= stamp <= after + _CLOCK_TOLERANCE_NS:
+            raise ClockError(
+                f"CUPTI's clock reads {stamp}, the host's {after} ns: expected the same within 1 ms",
+                hint="another tool of this process replaced CUPTI's clock; measure in a fresh process",
+            )
+        return ClockReading(cupti_ns=stamp, host_ns=(before + after) // 2)
+
+    def _start(self, register: Callable[[], None]) -> None:
+        if self._active:
+            raise TimingError(
+                "CUPTI recording: one is already open in this process",
+                hint="sessions do not nest; finish the first one",
+            )
+        self._active = True
+        try:
+            register()
+            # Undoes torch.profiler's TSC clock, under which every duration reads the TSC's GHz times too long.
+            self._call(self._binding.activity_register_timestamp_callback, time.time_ns)
+            self._dropped()
+            for kind in KINDS:
+                self._call(self._binding.activity_enable, int(kind))
+            self._call(self._apply_filter)
+        except BaseException:
+            self.abort()
+            raise
+
+    def _disable(self) -> None:
+        for kind in KINDS:
+            with contextlib.suppress(self._binding.cuptiError):
+                self._binding.activity_disable(int(kind))
+        self._active = False
+
+    def _register_direct(self, buffer_bytes: int) -> None:
+        self._buffers.begin(buffer_bytes)
+        status = self._native.cuptiActivityRegisterCallbacks(self._buffers.requested, self._buffers.completed)
+        if status != 0:
+            raise TimingError(f"cuptiActivityRegisterCallbacks returned {status}, expected 0", hint=_OTHER_CLIENT)
+
+    def _register_binding(self, buffer_bytes: int, completed: Callable[[Sequence[Any]], None]) -> None:
+        self._call(self._binding.activity_register_callbacks, lambda: (buffer_bytes, 0), completed)
+
+    def _apply_filter(self) -> None:
+        if not self._filter_known:
+            self._learn_filter()
+        for toggle, cbid, traced in self._filter:
+            toggle(cbid, traced)
+
+    def _learn_filter(self) -> None:
+        """Leave out calls that this libcupti does not know, since the binding may be newer."""
+        accepted = []
+        for toggle, cbid, traced in self._filter:
+            with contextlib.suppress(self._binding.cuptiError):
+                toggle(cbid, traced)
+                accepted.append((toggle, cbid, traced))
+        if not any(traced for _, _, traced in accepted):
+            raise TimingError("CUPTI refused to trace every API call that launches work", hint=_OTHER_CLIENT)
+        self._filter = accepted
+        self._filter_known = True
+
+    def _dropped(self) -> int:
+        count = ctypes.c_size_t()
+        self._call(self._binding.activity_get_num_dropped_records, 0, 0, ctypes.addressof(count))
+        return count.value
+
+    def _call(self, function: Callable[..., Any], *arguments: object) -> Any:
+        try:
+            return function(*arguments)
+        except self._binding.cuptiError as error:
+            raise TimingError(f"CUPTI {function.__name__}: {error}", hint=_OTHER_CLIENT) from error
+
+    def _prove_drop_counter(self, device: Device) -> None:
+        self._start(partial(self._register_direct, _TINY_BUFFER_BYTES))
+        try:
+            for _ in range(_PROOF_LAUNCHES):
+                device.probe()
+            device.drain()
+            lost = self.stop()
+        finally:
+            self.abort()
+        if lost == 0:
+            raise TimingError(
+                f"CUPTI's drop counter read 0 after {_PROOF_LAUNCHES} launches into buffers of "
+                f"{_TINY_BUFFER_BYTES} bytes, expected losses: real losses would go unseen",
+                hint=_OTHER_CLIENT,
+            )
+
+    def _check_layout(self, device: Device) -> str:
+        """Decode known launches directly and through the binding. Returns what differs, "" when nothing does."""
+        seen: set[str] = set()
+        faults: list[str] = []
+
+        def completed(records: Sequence[Any]) -> None:
+            for record in records:
+                # Both must happen here: the objects wrap CUPTI's buffer.
+                expected = from_object(record, self._demangle)
+                raw = ctypes.string_at(record.ptr, read_bytes(int(record.kind)))
+                found = decode_record(raw, self._name_at)
+                if expected != found:
+                    faults.append(f"record kind {int(record.kind)} decoded as {found}, the binding says {expected}")
+                elif expected is not None:
+                    seen.add(expected.kind if isinstance(expected, Activity) else "label")
+
+        self._start(partial(self._register_binding, _CHECK_BUFFER_BYTES, completed))
+        try:
+            self.push(LABEL_KIND, _CHECK_LABEL)
+            try:
+                device.probe_all_kinds()
+            finally:
+                self.pop(LABEL_KIND)
+            self.stop()
+        finally:
+            self.abort()
+        missing = {"kernel", "copy", "memset", "label"} - seen
+        if missing:
+            faults.append(f"no record of a known {', '.join(sorted(missing))} to check against")
+        return faults[0] if faults else ""
+
+    def _name_at(self, address: int) -> str:
+        return self._demangle(ctypes.string_at(address).decode(errors="replace")) if address else "(unnamed kernel)"
+
+    def _size_at(self, chunk: bytes, offset: int) -> int:
+        """Size in bytes of the record at `offset`, from cuptiActivityGetNextRecord, which needs no CUDA context."""
+        rest = chunk[offset:]
+        storage = ctypes.create_string_buffer(rest, len(rest))
+        address = ctypes.addressof(storage)
+        record = ctypes.c_void_p(address)
+        status = self._native.cuptiActivityGetNextRecord(
+            ctypes.c_void_p(address), ctypes.c_size_t(len(rest)), ctypes.byref(record)
+        )
+        if status == _MAX_LIMIT_REACHED:
+            return len(rest)
+        if status != 0 or record.value is None:
+            raise TimingError(
+                f"CUPTI buffer: cuptiActivityGetNextRecord returned {status} at byte {offset} of {len(chunk)}",
+                hint="the buffer is damaged; measure again in a fresh process",
+            )
+        return record.value - address
+
+
+_OTHER_CLIENT: Final = (
+    "another CUPTI client holds this process (nsys, ncu, compute-sanitizer, torch.profiler); measure without it"
+)

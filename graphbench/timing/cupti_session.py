@@ -1,0 +1,242 @@
+"""One CUPTI session: labels and windows while it runs, checks and attribution when it is over."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from time import perf_counter_ns
+from types import TracebackType
+from typing import Final
+
+from graphbench.errors import ClockError, TimingError
+from graphbench.provenance.correlation import (
+    NOTHING,
+    PREPARATION,
+    Attribution,
+    DeviceCost,
+    Owner,
+    RunCost,
+    WindowStamp,
+    attribute,
+)
+from graphbench.timing.base import Recording, RunSample, Sample
+from graphbench.timing.cupti_library import ClockReading, Instrument
+from graphbench.timing.cupti_records import LABEL_KIND, Decoded
+from graphbench.timing.gpu import Device
+
+SLOPE_TOLERANCE: Final = 0.01
+SLOPE_SPAN_NS: Final = 2_000_000
+STAMP_TOLERANCE_NS: Final = 50_000_000
+"""How far a record may lie outside the session. A foreign clock is off by years; the host's own may be stepped."""
+
+PREPARATION_ID: Final = 1
+OPENING_ID: Final = 2
+CLOSING_ID: Final = 3
+FIRST_LABEL_ID: Final = 16
+
+
+class Attempt:
+    """One session, and the making of its recording. Threads only append and take new ids.
+
+    Args:
+        instrument: CUPTI, already recording when `open` is called.
+        devices: the devices that the session drains.
+    """
+
+    def __init__(self, instrument: Instrument, devices: Device) -> None:
+        self._instrument = instrument
+        self._devices = devices
+        self._ids = itertools.count(FIRST_LABEL_ID)
+        self._opened: ClockReading | None = None
+        self.owners: dict[int, Owner] = {
+            PREPARATION_ID: PREPARATION,
+            OPENING_ID: PREPARATION,
+            CLOSING_ID: PREPARATION,
+        }
+        self.stamps: list[tuple[str, int, int]] = []
+        self.windows: list[WindowStamp] = []
+        self.walls: dict[int, int] = defaultdict(int)
+
+    def label(self, row: str, sample: int) -> _Label:
+        """As in `base.Session`."""
+        return _Label(self._instrument, self, row, sample)
+
+    def preparation(self) -> _Pushed:
+        """As in `base.Session`."""
+        return _Pushed(self._instrument, PREPARATION_ID)
+
+    def window(self, sample: int) -> _Window:
+        """As in `base.Session`. The device is drained before the wall time starts and before it ends."""
+        return _Window(self._devices, self, sample)
+
+    def next_id(self) -> int:
+        """An external id that no label of this session has."""
+        return next(self._ids)
+
+    def open(self) -> None:
+        """Read the clock and launch the opening probe."""
+        self._opened = self._instrument.read_clock()
+        self._probe(OPENING_ID)
+
+    def close(self) -> None:
+        """Launch the closing probe and drain."""
+        self._probe(CLOSING_ID)
+        self._devices.drain()
+
+    def recording(self) -> Recording:
+        """Check the finished session and attribute its records.
+
+        Raises:
+            ClockError: time stamps are not nanoseconds of the host's clock.
+            TimingError: known launches left no record, or records are damaged.
+        """
+        decoded = self._instrument.decoded()
+        self._check_clock(decoded)
+        self._check_probes(decoded)
+        attribution = attribute(decoded.activities, decoded.external_ids, self.owners, self.windows)
+        return Recording(
+            timer="cupti",
+            rows=self._rows(attribution),
+            runs={sample: self._run(attribution, sample) for sample in self.walls},
+            unattributed=attribution.unattributed,
+            notes=self._instrument.notes,
+        )
+
+    def _probe(self, identifier: int) -> None:
+        with _Pushed(self._instrument, identifier):
+            self._devices.probe()
+
+    def _check_clock(self, decoded: Decoded) -> None:
+        opened, closed = self._opened, self._instrument.read_clock()
+        if opened is not None and closed.host_ns - opened.host_ns < SLOPE_SPAN_NS:
+            time.sleep(SLOPE_SPAN_NS / 1e9)
+            closed = self._instrument.read_clock()
+        if opened is None:
+            raise ClockError("CUPTI's clock was not read when the session opened", hint="open the session first")
+        slope = (closed.cupti_ns - opened.cupti_ns) / (closed.host_ns - opened.host_ns)
+        if abs(slope - 1.0) > SLOPE_TOLERANCE:
+            raise ClockError(
+                f"CUPTI's clock ran {slope:.4f} times as fast as the host's, expected 1.0 within {SLOPE_TOLERANCE}",
+                hint="a torch.profiler session replaced CUPTI's clock while measuring; measure in a fresh process",
+            )
+        earliest, latest = opened.host_ns - STAMP_TOLERANCE_NS, closed.host_ns + STAMP_TOLERANCE_NS
+        for activity in decoded.activities:
+            # A start of 0 means "no stamp", which attribution reports as what it is.
+            if activity.start_ns and not (earliest <= activity.start_ns and activity.end_ns <= latest):
+                raise ClockError(
+                    f"{activity.name}: stamped {activity.start_ns} to {activity.end_ns} ns, outside the session "
+                    f"({opened.host_ns} to {closed.host_ns} ns)",
+                    hint="CUPTI's stamps are not nanoseconds of the host's clock; measure in a fresh process",
+                    subject=activity.name,
+                )
+
+    def _check_probes(self, decoded: Decoded) -> None:
+        """A known launch at either end must have left a labelled record; it tells a dead recording from idle work."""
+        reached = {decoded.external_ids.get(activity.correlation_id) for activity in decoded.activities}
+        missing = [when for when, probe in (("opening", OPENING_ID), ("closing", CLOSING_ID)) if probe not in reached]
+        if missing:
+            raise TimingError(
+                f"CUPTI did not record the {' and the '.join(missing)} test launch of the session; found "
+                f"{len(decoded.activities)} pieces of device work and {len(decoded.external_ids)} labels",
+                hint="another CUPTI client (nsys, ncu, compute-sanitizer) or a torch.profiler session inside the "
+                "measured code takes the records; measure without it",
+            )
+
+    def _rows(self, attribution: Attribution) -> dict[str, dict[int, Sample]]:
+        hosts: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for row, sample, duration_ns in self.stamps:
+            hosts[row, sample].append(duration_ns)
+        rows: dict[str, dict[int, Sample]] = defaultdict(dict)
+        for (row, sample), durations in hosts.items():
+            cost = attribution.rows.get(row, {}).get(sample, NOTHING)
+            rows[row][sample] = _sample(cost, durations)
+        return dict(rows)
+
+    def _run(self, attribution: Attribution, sample: int) -> RunSample:
+        cost = attribution.runs.get(sample, RunCost(busy_ns=0, unattributed_ns=0, overlap_ns=0, n_kernels=0))
+        return RunSample(
+            busy_ns=cost.busy_ns,
+            wall_ns=self.walls[sample],
+            unattributed_ns=cost.unattributed_ns,
+            overlap_ns=cost.overlap_ns,
+            n_kernels=cost.n_kernels,
+        )
+
+
+def _sample(cost: DeviceCost, durations: Sequence[int]) -> Sample:
+    return Sample(
+        busy_ns=cost.busy_ns,
+        host_ns=sum(durations),
+        span_ns=cost.span_ns,
+        kernel_ns=cost.kernel_ns,
+        copy_ns=cost.copy_ns,
+        memset_ns=cost.memset_ns,
+        n_kernels=cost.n_kernels,
+        device_kernels=cost.names,
+        calls=len(durations),
+    )
+
+
+class _Pushed:
+    """Launches of this thread carry `identifier`."""
+
+    __slots__ = ("_identifier", "_instrument")
+
+    def __init__(self, instrument: Instrument, identifier: int) -> None:
+        self._instrument = instrument
+        self._identifier = identifier
+
+    def __enter__(self) -> None:
+        self._instrument.push(LABEL_KIND, self._identifier)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._instrument.pop(LABEL_KIND)
+
+
+class _Label:
+    """One labelled call, with an id of its own: repeats of a (row, sample) meet again in `owners`."""
+
+    __slots__ = ("_attempt", "_instrument", "_row", "_sample", "_start_ns")
+
+    def __init__(self, instrument: Instrument, attempt: Attempt, row: str, sample: int) -> None:
+        self._instrument = instrument
+        self._attempt = attempt
+        self._row = row
+        self._sample = sample
+
+    def __enter__(self) -> None:
+        identifier = self._attempt.next_id()
+        self._attempt.owners[identifier] = (self._row, self._sample)
+        self._instrument.push(LABEL_KIND, identifier)
+        self._start_ns = perf_counter_ns()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        duration_ns = perf_counter_ns() - self._start_ns
+        self._instrument.pop(LABEL_KIND)
+        self._attempt.stamps.append((self._row, self._sample, duration_ns))
+
+
+class _Window:
+    """One whole run between two drains. `time.time_ns` is the clock of the records, `perf_counter_ns` never steps."""
+
+    __slots__ = ("_attempt", "_devices", "_epoch_ns", "_sample", "_start_ns")
+
+    def __init__(self, devices: Device, attempt: Attempt, sample: int) -> None:
+        self._devices = devices
+        self._attempt = attempt
+        self._sample = sample
+
+    def __enter__(self) -> None:
+        self._devices.drain()
+        self._epoch_ns = time.time_ns()
+        self._start_ns = perf_counter_ns()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is not None:
+            return
+        self._devices.drain()
+        wall_ns = perf_counter_ns() - self._start_ns
+        self._attempt.windows.append(WindowStamp(self._sample, self._epoch_ns, self._epoch_ns + wall_ns))
+        self._attempt.walls[self._sample] += wall_ns

@@ -1,0 +1,119 @@
+"""Finds CUPTI: the binding, the libcupti that it shares with torch, and whether their CUDA versions agree."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import importlib.metadata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from graphbench.errors import SetupError
+from graphbench.timing.cupti_library import Library
+
+DISTRIBUTION: Final = "cupti-python"
+FIRST_MAJOR: Final = 13
+"""Releases for CUDA 12 do not know the RUNTIME activity kind, without which nothing can be labelled."""
+
+_MAPS: Final = Path("/proc/self/maps")
+
+
+@functools.cache
+def load() -> Library:
+    """CUPTI of this process, found once.
+
+    Raises:
+        SetupError: cupti-python or libcupti is missing, or of another CUDA major than torch. The hint is the fix.
+    """
+    torch_major = _torch_cuda_major()
+    binding = _binding(torch_major)
+    try:
+        binding.get_timestamp()  # the first call is what loads libcupti
+    except (RuntimeError, OSError, binding.cuptiError) as error:
+        raise SetupError(
+            f"CUPTI cannot be used: {error}", hint="check that the NVIDIA driver is installed and supports this CUDA"
+        ) from error
+    path = _mapped_libcupti(_MAPS.read_text(encoding="utf-8", errors="replace"))
+    native = ctypes.CDLL(path)
+    version = _version(native)
+    _agree("libcupti", version, torch_major)
+    return Library(binding, native, path=path, version=version, demangle=_demangler())
+
+
+def install_command(cuda_major: int) -> str:
+    """The command that installs the binding for a torch of this CUDA major; pip picks the release that fits torch."""
+    return f'pip install "cupti-python>={cuda_major}.0.1,<{cuda_major + 1}"'
+
+
+def _torch_cuda_major() -> int:
+    import torch
+
+    version = torch.version.cuda
+    if version is None:
+        raise SetupError(
+            f"torch {torch.__version__} is built without CUDA",
+            hint="measure with the `wallclock` timer, or install a CUDA build of torch",
+        )
+    major = int(version.split(".")[0])
+    if major < FIRST_MAJOR:
+        raise SetupError(
+            f"torch {torch.__version__} is built for CUDA {version}, expected {FIRST_MAJOR} or later",
+            hint=f"install a torch built for CUDA {FIRST_MAJOR}; CUPTI's Python binding cannot label work before it",
+        )
+    return major
+
+
+def _binding(torch_major: int) -> Any:
+    try:
+        binding = importlib.import_module("cupti.cupti")
+        version = importlib.metadata.version(DISTRIBUTION)
+    except ImportError as error:
+        raise SetupError(
+            f"{DISTRIBUTION} cannot be imported: {error}", hint=install_command(torch_major), subject=DISTRIBUTION
+        ) from error
+    _agree(DISTRIBUTION, version, torch_major)
+    return binding
+
+
+def _agree(name: str, version: str, torch_major: int) -> None:
+    if int(version.split(".")[0]) != torch_major:
+        raise SetupError(
+            f"{name} {version} beside a torch built for CUDA {torch_major}: expected {name} {torch_major}.x",
+            hint=install_command(torch_major),
+            subject=name,
+        )
+
+
+def _mapped_libcupti(maps: str) -> str:
+    """Path of the one libcupti in the text of `/proc/self/maps`.
+
+    Raises:
+        SetupError: none is mapped, or several are, of which torch may be using another one.
+    """
+    fields = (line.split(maxsplit=5) for line in maps.splitlines())
+    paths = {entry[5].strip() for entry in fields if len(entry) == 6}
+    found = sorted(path for path in paths if "libcupti.so" in path.rpartition("/")[2])
+    if len(found) != 1:
+        raise SetupError(
+            f"libcupti: {len(found)} copies are loaded ({', '.join(found) or 'none'}), expected 1",
+            hint="remove other CUDA toolkits from LD_LIBRARY_PATH, so that torch and cupti-python share theirs",
+        )
+    return found[0]
+
+
+def _version(native: ctypes.CDLL) -> str:
+    """Version of libcupti, from cuptiGetVersion: 130001 is 13.0.1."""
+    number = ctypes.c_uint32()
+    status = native.cuptiGetVersion(ctypes.byref(number))
+    if status != 0:
+        raise SetupError(f"cuptiGetVersion returned {status}, expected 0", hint="reinstall nvidia-cuda-cupti")
+    return f"{number.value // 10000}.{number.value // 100 % 100}.{number.value % 100}"
+
+
+def _demangler() -> Callable[[str], str]:
+    """Torch's own demangler where it has one, else names stay mangled. Source: `torch._C._demangle` (2.11 to 2.14)."""
+    import torch
+
+    return getattr(torch._C, "_demangle", str)

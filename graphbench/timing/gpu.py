@@ -1,0 +1,103 @@
+"""The CUDA devices of one timer: draining them, and the small known launches by which an instrument is tested."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from graphbench.errors import SetupError, TimingError
+
+_PROBE_ELEMENTS: Final = 1024
+
+
+class Device(Protocol):
+    """What a CUDA instrument needs of the devices that it times."""
+
+    def drain(self) -> None:
+        """Wait until all work on all devices is done."""
+
+    def probe(self) -> None:
+        """Launch one small kernel on the first device's current stream."""
+
+    def probe_all_kinds(self) -> None:
+        """Launch one kernel, one copy and one fill, and drain."""
+
+    def profiler_running(self) -> bool:
+        """Whether torch's own profiler records in this process."""
+
+
+class CudaDevices:
+    """The devices that a measured program runs on.
+
+    Args:
+        devices: torch devices with their index, as `cuda:0`; probes are launched on the first.
+
+    Raises:
+        SetupError: no CUDA device is usable, or one has no index.
+
+    Source: `torch.cuda.synchronize`, `torch.autograd._profiler_enabled` (torch 2.11 to 2.14); `cuMemsetD8_v2`
+        (libcuda), since torch fills tensors with kernels.
+    """
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise SetupError(
+                "no usable CUDA device: torch.cuda.is_available() is False",
+                hint="measure with the `wallclock` timer, or install a torch built for your CUDA driver",
+            )
+        self._devices = [torch.device(device) for device in devices]
+        for device in self._devices:
+            if device.type != "cuda" or device.index is None:
+                raise SetupError(
+                    f"device {str(device)!r}: expected a CUDA device with its index, as 'cuda:0'",
+                    hint="pass the device that the tensors are on",
+                    subject=str(device),
+                )
+        first = self._devices[0]
+        self._target = torch.zeros(_PROBE_ELEMENTS, dtype=torch.float32, device=first)
+        self._source = torch.ones(_PROBE_ELEMENTS, dtype=torch.float32, device=first)
+
+    def drain(self) -> None:
+        """Wait until all work on all devices is done."""
+        import torch
+
+        for device in self._devices:
+            torch.cuda.synchronize(device)
+
+    def probe(self) -> None:
+        """Launch one small kernel on the first device's current stream."""
+        import torch
+
+        with torch.no_grad():
+            self._target.fill_(1.0)
+
+    def probe_all_kinds(self) -> None:
+        """Launch one kernel, one copy between two buffers of the device and one fill, and drain.
+
+        Raises:
+            TimingError: the driver refused the fill.
+        """
+        import torch
+
+        with torch.no_grad(), torch.cuda.device(self._devices[0]):
+            self._target.fill_(1.0)
+            self._target.copy_(self._source)
+            self.drain()
+            fill = ctypes.CDLL("libcuda.so.1").cuMemsetD8_v2
+            fill.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t]
+            status = fill(self._target.data_ptr(), 0, _PROBE_ELEMENTS)
+            if status != 0:
+                raise TimingError(
+                    f"cuMemsetD8 on {self._devices[0]}: the driver returned {status}, expected 0",
+                    hint="the CUDA context is broken; start a fresh process",
+                )
+            self.drain()
+
+    def profiler_running(self) -> bool:
+        """Whether torch's own profiler records in this process."""
+        import torch
+
+        return bool(torch.autograd._profiler_enabled())  # type: ignore[attr-defined]

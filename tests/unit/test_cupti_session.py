@@ -1,0 +1,253 @@
+"""The CUPTI timer's rules (fail closed, retry, attribute), on a scripted instrument. No torch, no GPU."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from graphbench.errors import ClockError, RecordsLostError, SetupError, TimingError
+from graphbench.provenance.correlation import Activity
+from graphbench.timing.base import Session
+from graphbench.timing.cupti import BUFFER_BYTES, CuptiTimer
+from graphbench.timing.cupti_library import ClockReading
+from graphbench.timing.cupti_records import Decoded
+from graphbench.timing.cupti_setup import _agree, _mapped_libcupti, install_command
+from tests.timer_contract import TimerContract, one_label
+
+
+class ScriptedGpu:
+    """Instrument and device in one: `launch` records a kernel of 1 µs under this thread's latest label."""
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, dropped: Sequence[int] = ()) -> None:
+        self.dropped = list(dropped)
+        self.buffers: list[int] = []
+        self.recording = False
+        self.profiling = False
+        self.slope = 1.0
+        self.deaf: Callable[[str], bool] = lambda name: False
+        self.stamp: Callable[[int], int] = lambda now: now
+        self._found = Decoded()
+        self._stacks: dict[int, list[int]] = defaultdict(list)
+        self._correlations = itertools.count(1)
+        self._epoch = time.time_ns()
+
+    def verify(self, device: object) -> None:
+        pass
+
+    def start(self, buffer_bytes: int) -> None:
+        self.buffers.append(buffer_bytes)
+        self.recording = True
+        self._found = Decoded()
+
+    def stop(self) -> int:
+        self.recording = False
+        return self.dropped.pop(0) if self.dropped else 0
+
+    def abort(self) -> None:
+        self.recording = False
+
+    def decoded(self) -> Decoded:
+        return self._found
+
+    def read_clock(self) -> ClockReading:
+        now = time.time_ns()
+        return ClockReading(self._epoch + int((now - self._epoch) * self.slope), now)
+
+    def push(self, kind: int, identifier: int, /) -> None:
+        self._stacks[threading.get_ident()].append(identifier)
+
+    def pop(self, kind: int, /) -> int:
+        return self._stacks[threading.get_ident()].pop()
+
+    def launch(self, name: str = "kernel") -> None:
+        if not self.recording or self.deaf(name):
+            return
+        correlation = next(self._correlations)
+        stack = self._stacks[threading.get_ident()]
+        if stack:
+            self._found.external_ids[correlation] = stack[-1]
+        start = self.stamp(time.time_ns())
+        self._found.activities.append(Activity("kernel", name, start, start + 1000, correlation, 0, 7, 0))
+        time.sleep(2e-6)
+
+    def drain(self) -> None:
+        pass
+
+    def probe(self) -> None:
+        self.launch("probe")
+
+    def probe_all_kinds(self) -> None:
+        self.launch("probe")
+
+    def profiler_running(self) -> bool:
+        return self.profiling
+
+
+@pytest.fixture
+def gpu() -> ScriptedGpu:
+    return ScriptedGpu()
+
+
+@pytest.fixture
+def timer(gpu: ScriptedGpu) -> CuptiTimer:
+    return timer_of(gpu)
+
+
+def timer_of(gpu: ScriptedGpu) -> CuptiTimer:
+    return CuptiTimer("cuda:0", "warm", instrument=gpu, devices=gpu)
+
+
+class TestContract(TimerContract):
+    @pytest.fixture
+    def work(self, gpu: ScriptedGpu) -> Callable[[], None]:
+        return gpu.launch
+
+
+def test_device_time_is_the_kernels_and_host_time_the_labels(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    def work() -> None:
+        gpu.launch("gemm")
+        time.sleep(0.001)
+
+    cost = timer.record(one_label(work)).rows["a"][0]
+    assert (cost.busy_ns, cost.n_kernels, cost.device_kernels) == (1000, 1, ("gemm",))
+    assert cost.host_ns >= 1_000_000
+
+
+def test_a_label_that_launches_nothing_is_a_measured_zero(timer: CuptiTimer) -> None:
+    cost = timer.record(one_label(lambda: None)).rows["a"][0]
+    assert (cost.busy_ns, cost.n_kernels, cost.device_kernels) == (0, 0, ())
+
+
+def test_a_window_without_device_work_is_a_measured_zero(timer: CuptiTimer) -> None:
+    def body(session: Session) -> None:
+        with session.window(0):
+            pass
+
+    assert timer.record(body).runs[0].busy_ns == 0
+
+
+def test_launches_outside_every_label_are_unattributed_by_name(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    def body(session: Session) -> None:
+        with session.window(0):
+            with session.label("a", 0):
+                gpu.launch()
+            gpu.launch("stray")
+
+    recording = timer.record(body)
+    assert recording.unattributed == ("stray",)
+    assert (recording.runs[0].busy_ns, recording.runs[0].unattributed_ns) == (2000, 1000)
+
+
+def test_the_test_launches_of_a_session_count_nowhere(timer: CuptiTimer) -> None:
+    recording = timer.record(lambda session: None)
+    assert (recording.rows, recording.runs, recording.unattributed) == ({}, {}, ())
+
+
+def test_lost_records_are_measured_again_with_buffers_four_times_as_large() -> None:
+    gpu = ScriptedGpu(dropped=[9, 5, 0])
+    recording = timer_of(gpu).record(one_label(gpu.launch))
+    assert gpu.buffers == [BUFFER_BYTES, 4 * BUFFER_BYTES, 16 * BUFFER_BYTES]
+    assert (recording.rows["a"][0].calls, recording.dropped) == (1, 0)
+
+
+def test_records_lost_every_time_are_an_error_that_says_how_many() -> None:
+    gpu = ScriptedGpu(dropped=[9, 5, 3, 1, 0])
+    with pytest.raises(RecordsLostError, match=r"lost 9, 5, 3, 1 records in 4 session\(s\), .* 512 MiB"):
+        timer_of(gpu).record(one_label(gpu.launch))
+
+
+def test_a_body_that_must_not_run_twice_does_not() -> None:
+    gpu, calls = ScriptedGpu(dropped=[9, 0]), []
+    with pytest.raises(RecordsLostError, match="lost 9 records"):
+        timer_of(gpu).record(one_label(lambda: calls.append(1)), repeats=0)
+    assert calls == [1]
+
+
+def test_recording_is_switched_off_after_an_error_of_the_body(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    def body(session: Session) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        timer.record(body)
+    assert not gpu.recording
+
+
+def test_a_running_profiler_is_refused_before_anything_is_recorded(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    gpu.profiling = True
+    with pytest.raises(TimingError, match=r"torch\.profiler is running before the session"):
+        timer.record(one_label(gpu.launch))
+    assert gpu.buffers == []
+
+
+def test_a_profiler_started_by_the_body_is_refused(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    with pytest.raises(TimingError, match=r"torch\.profiler is running inside the session"):
+        timer.record(lambda session: setattr(gpu, "profiling", True))
+    assert not gpu.recording
+
+
+def test_a_session_without_any_record_is_an_error_not_zeros(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    gpu.deaf = lambda name: True
+    with pytest.raises(TimingError, match="the opening and the closing test launch") as caught:
+        timer.record(one_label(gpu.launch))
+    assert "torch.profiler" in str(caught.value.hint)
+
+
+def test_a_recording_that_dies_midway_is_an_error(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    def die() -> None:
+        gpu.deaf = lambda name: True
+
+    with pytest.raises(TimingError, match="did not record the closing test launch"):
+        timer.record(one_label(die))
+
+
+def test_a_clock_of_another_rate_is_an_error(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    gpu.slope = 2.1
+    with pytest.raises(ClockError, match=r"ran 2\.10\d\d times as fast"):
+        timer.record(one_label(gpu.launch))
+
+
+def test_stamps_outside_the_session_are_an_error(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    gpu.stamp = lambda now: now // 1000
+    with pytest.raises(ClockError, match="probe: stamped"):
+        timer.record(one_label(gpu.launch))
+
+
+def test_a_missing_stamp_is_named_as_such(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    gpu.stamp = lambda now: 0
+    with pytest.raises(TimingError, match="no time stamp"):
+        timer.record(one_label(gpu.launch))
+
+
+def test_what_the_instrument_notes_is_in_the_recording(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    gpu.notes = ("slow way",)
+    assert timer.record(one_label(gpu.launch)).notes == ("slow way",)
+
+
+def test_the_one_mapped_libcupti_is_found() -> None:
+    line = "7f00-7f01 r-xp 00000000 08:01 5    {}\n"
+    maps = line.format("/lib/libc.so.6") + 2 * line.format("/my env/lib/libcupti.so.13") + "7f02-7f03 rw-p 0 00:00 0\n"
+    assert _mapped_libcupti(maps) == "/my env/lib/libcupti.so.13"
+
+
+@pytest.mark.parametrize(("paths", "count"), [((), 0), (("/a/libcupti.so.12", "/b/libcupti.so.13"), 2)])
+def test_no_or_several_libcuptis_are_a_setup_error(paths: Sequence[str], count: int) -> None:
+    maps = "".join(f"7f00-7f01 r-xp 0 08:01 5 {path}\n" for path in paths)
+    with pytest.raises(SetupError, match=f"libcupti: {count} copies are loaded"):
+        _mapped_libcupti(maps)
+
+
+def test_a_binding_of_another_cuda_major_is_a_setup_error_with_the_command_that_helps() -> None:
+    with pytest.raises(SetupError, match=r"cupti-python 12\.8\.0 beside a torch built for CUDA 13") as caught:
+        _agree("cupti-python", "12.8.0", 13)
+    assert caught.value.hint == install_command(13) == 'pip install "cupti-python>=13.0.1,<14"'
+
+
+def test_a_binding_of_the_same_cuda_major_is_accepted() -> None:
+    assert _agree("cupti-python", "13.4.0", 13) is None

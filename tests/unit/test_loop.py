@@ -1,0 +1,248 @@
+"""The measuring loop and the reading of recordings, on the scripted timer."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
+from graphbench.records import Measurement, Policy
+from graphbench.timing.base import Recording, RunSample, Sample
+from graphbench.timing.fake import FakeTimer
+from graphbench.timing.loop import in_graph, measure, run_record
+from graphbench.timing.wallclock import WallClock
+
+POLICY = Policy(timer="fake", cache="warm", values="captured", warmup=2, repeat=30)
+NO_WORK = Sample(busy_ns=0.0, host_ns=900.0, kernel_ns=0.0, n_kernels=0)
+
+
+@dataclass
+class FakeUnit:
+    """Writes down what the loop does with it."""
+
+    name: str = "row"
+    device: str = "cpu"
+    may_launch_nothing: bool = False
+    needs_restore: bool = False
+    on_run: Callable[[int], object] = lambda _: None
+    allocated: Callable[[int], int | None] = lambda _: None
+    events: list[str] = field(default_factory=list)
+    runs: int = 0
+
+    def prepare(self) -> None:
+        self.events.append("prepare")
+
+    def run(self) -> object:
+        self.events.append("run")
+        self.runs += 1
+        return self.on_run(self.runs)
+
+    def allocations(self) -> int | None:
+        return self.allocated(self.runs)
+
+
+def fake(cost: float | Sample = 100.0, **options: object) -> FakeTimer:
+    return FakeTimer(lambda _row, _sample: cost, **options)  # type: ignore[arg-type]
+
+
+def busy(measurement: Measurement) -> tuple[float, ...]:
+    assert measurement.samples is not None, measurement.reason
+    return measurement.samples.busy_ns
+
+
+def test_explicit_counts_are_kept_to() -> None:
+    unit = FakeUnit()
+    measurement = measure(fake(), unit, POLICY)
+    assert (len(busy(measurement)), measurement.warmup) == (30, 2)
+    assert unit.runs == 3 + 2 + 30  # calibration, warm-up, samples
+
+
+def test_samples_are_what_the_timer_measured() -> None:
+    measurement = measure(FakeTimer(lambda _, sample: 100.0 + sample), FakeUnit(), replace(POLICY, repeat=3))
+    assert busy(measurement) == (100.0, 101.0, 102.0)
+
+
+def test_a_result_is_stamped_with_its_conditions() -> None:
+    measurement = measure(fake(cache="cold-read"), FakeUnit(), POLICY, values="synthetic")
+    stamps = (measurement.status, measurement.timer, measurement.cache, measurement.values, measurement.inner)
+    assert stamps == ("ok", "fake", "cold-read", "synthetic", 1)
+
+
+def test_every_call_is_prepared_and_finds_a_cleared_cache() -> None:
+    unit, timer = FakeUnit(), fake()
+    measure(timer, unit, POLICY)
+    assert unit.events == ["prepare", "run"] * unit.runs
+    assert timer.cleared == unit.runs
+
+
+def test_slow_calls_get_the_least_number_of_samples() -> None:
+    policy = Policy(timer="fake", cache="warm", values="captured", warmup_ms=0, measure_ms=0.0001, min_samples=4)
+    assert len(busy(measure(fake(), FakeUnit(), policy))) == 4
+
+
+def test_fast_calls_get_the_most_samples() -> None:
+    policy = Policy(timer="fake", cache="warm", values="captured", warmup_ms=0, measure_ms=1e4, max_samples=25)
+    assert len(busy(measure(fake(), FakeUnit(), policy))) == 25
+
+
+def test_no_samples_at_all_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="0 samples"):
+        measure(fake(), FakeUnit(), replace(POLICY, repeat=0))
+
+
+def test_a_result_outlives_its_sample_and_is_dropped_after_it() -> None:
+    class Tensor:
+        def __del__(self) -> None:
+            unit.events.append("dropped")
+
+    class WatchedTimer(FakeTimer):
+        def synchronize(self) -> None:
+            unit.events.append("drained")
+
+    unit = FakeUnit(on_run=lambda _: Tensor())
+    measure(WatchedTimer(lambda _row, _sample: 1.0), unit, replace(POLICY, warmup=0, repeat=2))
+    assert unit.events[-5:] == ["prepare", "drained", "run", "drained", "dropped"]
+
+
+def test_garbage_collection_is_off_in_samples_and_on_again_afterwards() -> None:
+    seen: list[bool] = []
+    measure(fake(), FakeUnit(on_run=lambda _: seen.append(gc.isenabled())), replace(POLICY, warmup=0, repeat=2))
+    assert (seen, gc.isenabled()) == ([True, True, True, False, False], True)
+
+
+def test_garbage_collection_is_on_again_after_an_error() -> None:
+    def fail(call: int) -> None:
+        if call > 5:
+            raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        measure(fake(), FakeUnit(on_run=fail), POLICY)
+    assert gc.isenabled()
+
+
+def test_a_sample_that_allocates_device_memory_is_void() -> None:
+    first_sample = 3 + POLICY.warmup + 1  # type: ignore[operator]
+    unit = FakeUnit(allocated=lambda runs: 7 if runs < first_sample else 8)
+    measurement = measure(fake(), unit, POLICY)
+    assert len(busy(measurement)) == 29
+    assert "void: 1 of 30 samples allocated device memory" in measurement.warnings
+
+
+def test_mostly_void_samples_fail_the_row() -> None:
+    measurement = measure(fake(), FakeUnit(allocated=lambda runs: runs), POLICY)
+    assert (measurement.status, measurement.samples) == ("failed", None)
+    assert measurement.reason == "30 of 30 samples allocated device memory"
+
+
+def test_a_call_that_launches_nothing_is_an_attribution_error() -> None:
+    with pytest.raises(AttributionError, match="row: 30 of 30 calls left no device work"):
+        measure(fake(NO_WORK), FakeUnit(), POLICY)
+
+
+def test_a_view_that_launches_nothing_is_a_measured_zero() -> None:
+    measurement = measure(fake(NO_WORK), FakeUnit(may_launch_nothing=True), POLICY)
+    assert busy(measurement) == (0.0,) * 30
+
+
+def test_a_copy_without_a_kernel_is_device_work() -> None:
+    copy = Sample(busy_ns=50.0, host_ns=9.0, copy_ns=50.0, n_kernels=0)
+    assert busy(measure(fake(copy), FakeUnit(), POLICY)) == (50.0,) * 30
+
+
+def test_work_outside_the_label_is_an_off_thread_launch_that_names_it() -> None:
+    with pytest.raises(OffThreadLaunchError, match="row: launched stray_kernel outside its label"):
+        measure(fake(unattributed=("stray_kernel",)), FakeUnit(), POLICY)
+
+
+def test_a_whole_run_counts_what_no_label_claims() -> None:
+    timer = fake(100.0, unattributed=("backward_kernel",), unattributed_ns=40.0)
+    measurement = measure(timer, FakeUnit(), POLICY, whole=True)
+    assert busy(measurement) == (140.0,) * 30
+
+
+def test_few_samples_are_called_coarse() -> None:
+    assert measure(fake(), FakeUnit(), replace(POLICY, repeat=19)).warnings == ("coarse: 19 samples",)
+
+
+def test_scattered_samples_are_called_unstable() -> None:
+    timer = FakeTimer(lambda _, sample: 100.0 if sample % 3 else 300.0)
+    assert measure(timer, FakeUnit(), POLICY).warnings == ("unstable",)
+
+
+def test_enough_steady_samples_carry_no_warning() -> None:
+    assert measure(fake(), FakeUnit(), POLICY).warnings == ()
+
+
+def test_short_cpu_calls_are_amortised_and_reported_per_call() -> None:
+    unit = FakeUnit()
+    measurement = measure(WallClock(), unit, replace(POLICY, repeat=5))
+    assert measurement.inner > 5
+    assert all(0 < sample < 20_000 for sample in busy(measurement))
+
+
+def test_cpu_calls_that_need_their_inputs_restored_are_never_amortised() -> None:
+    unit = FakeUnit(needs_restore=True)
+    assert measure(WallClock(), unit, POLICY).inner == 1
+    assert unit.events == ["prepare", "run"] * unit.runs
+
+
+def test_a_cpu_call_is_warmed_up_fifty_times_whatever_the_budget() -> None:
+    policy = Policy(timer="wallclock", cache="warm", values="captured", warmup_ms=0, measure_ms=0.1)
+    assert measure(WallClock(), FakeUnit(needs_restore=True), policy).warmup >= 50
+
+
+def recording(rows: dict[str, dict[int, Sample]], **fields: object) -> Recording:
+    return Recording(timer="fake", rows=rows, runs={}, **fields)  # type: ignore[arg-type]
+
+
+def device_sample(busy_ns: float, *names: str) -> Sample:
+    return Sample(busy_ns=busy_ns, host_ns=5.0, kernel_ns=busy_ns, n_kernels=len(names), device_kernels=names)
+
+
+def read(found: Recording, row: str, n_samples: int) -> Measurement:
+    return in_graph(found, [row], n_samples, timer="fake", cache="warm", values="captured")[row]
+
+
+def test_a_row_costs_nothing_in_a_run_that_did_not_reach_it() -> None:
+    found = read(recording({"a": {0: device_sample(10.0, "k"), 2: device_sample(12.0, "k")}}), "a", 3)
+    assert found.status == "ok"
+    assert busy(found) == (10.0, 0.0, 12.0)
+    assert found.samples is not None
+    assert (found.samples.n_kernels, found.samples.copy_ns) == ((1, 0, 1), None)
+
+
+def test_a_row_that_no_run_reached_is_skipped_not_zero() -> None:
+    found = read(recording({}), "a", 3)
+    assert (found.status, found.samples, found.reason) == ("skipped", None, "not executed in any of 3 runs")
+
+
+def test_kernel_names_come_from_all_runs() -> None:
+    rows = {"a": {0: device_sample(1.0, "k1"), 1: device_sample(1.0, "k1", "k2")}}
+    assert read(recording(rows), "a", 2).device_kernels == ("k1", "k2")
+
+
+def test_samples_beyond_those_asked_for_are_left_out() -> None:
+    rows = {"a": {0: device_sample(1.0, "k"), -1: device_sample(99.0, "warm"), 1: device_sample(2.0, "k")}}
+    assert busy(read(recording(rows), "a", 2)) == (1.0, 2.0)
+
+
+def test_run_totals_are_columns_over_the_runs() -> None:
+    found = replace(
+        recording({}, unattributed=("stray",), dropped=0),
+        runs={
+            0: RunSample(busy_ns=10.0, wall_ns=20.0, unattributed_ns=1.0, overlap_ns=2.0, n_kernels=3),
+            1: RunSample(busy_ns=11.0, wall_ns=21.0, n_kernels=4),
+        },
+    )
+    record = run_record(found, 2)
+    assert (record.busy_ns, record.wall_ns) == ((10.0, 11.0), (20.0, 21.0))
+    assert (record.unattributed_ns, record.overlap_ns, record.wrapper_ns) == ((1.0, 0.0), (2.0, 0.0), None)
+    assert (record.n_kernels, record.unattributed, record.timer) == (4, ("stray",), "fake")
+
+
+def test_a_missing_run_is_an_error_not_a_shorter_column() -> None:
+    with pytest.raises(TimingError, match="2 runs expected, found samples none"):
+        run_record(recording({}), 2)
