@@ -1,0 +1,1 @@
+"""What Dynamo captured, as records: graphs, inputs, ambient state, breaks, gap ops."""

@@ -1,0 +1,92 @@
+"""Global state that changes what an op does: recorded when a region is called, restored in every replay."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from graphbench.records import Ambient, AutocastState
+
+FLAGS = {
+    "cudnn.enabled": (torch.backends.cudnn, "enabled"),
+    "cudnn.benchmark": (torch.backends.cudnn, "benchmark"),
+    "cudnn.deterministic": (torch.backends.cudnn, "deterministic"),
+    "cuda.matmul.fp16_reduction": (torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
+    "cuda.matmul.bf16_reduction": (torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
+}
+SDPA = ("flash", "mem_efficient", "math", "cudnn")
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`float32` of `torch.float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def current(device_types: tuple[str, ...] = ("cpu", "cuda")) -> Ambient:
+    """The ambient state of the calling thread.
+
+    Source: `torch.is_autocast_enabled(device_type)`, `torch.get_autocast_dtype`, torch 2.11 to 2.14.
+    """
+    return Ambient(
+        grad_enabled=torch.is_grad_enabled(),
+        inference_mode=torch.is_inference_mode_enabled(),
+        autocast=tuple(
+            AutocastState(
+                device_type=kind,
+                enabled=torch.is_autocast_enabled(kind),
+                dtype=dtype_name(torch.get_autocast_dtype(kind)),
+            )
+            for kind in device_types
+        ),
+        autocast_cache=torch.is_autocast_cache_enabled(),
+        default_dtype=dtype_name(torch.get_default_dtype()),
+        matmul_precision=torch.get_float32_matmul_precision(),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+        deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
+        sdpa_backends=tuple(name for name in SDPA if getattr(torch.backends.cuda, f"{name}_sdp_enabled")()),
+        flags=tuple((name, bool(getattr(owner, attribute))) for name, (owner, attribute) in FLAGS.items()),
+        num_threads=torch.get_num_threads(),
+    )
+
+
+@contextlib.contextmanager
+def restored(ambient: Ambient) -> Iterator[None]:
+    """Put a recorded state in force inside, and what was in force before back afterwards."""
+    before = current(tuple(state.device_type for state in ambient.autocast))
+    with contextlib.ExitStack() as stack:
+        stack.callback(_set_globals, before)
+        _set_globals(ambient)
+        stack.enter_context(torch.inference_mode(ambient.inference_mode))
+        stack.enter_context(torch.set_grad_enabled(ambient.grad_enabled))
+        for state in ambient.autocast:
+            dtype = getattr(torch, state.dtype)
+            stack.enter_context(
+                torch.autocast(
+                    state.device_type, dtype=dtype, enabled=state.enabled, cache_enabled=ambient.autocast_cache
+                )
+            )
+        yield
+
+
+def _set_globals(ambient: Ambient) -> None:
+    torch.set_default_dtype(getattr(torch, ambient.default_dtype))
+    torch.set_float32_matmul_precision(ambient.matmul_precision)
+    torch.use_deterministic_algorithms(ambient.deterministic, warn_only=ambient.deterministic_warn_only)
+    for name in SDPA:
+        getattr(torch.backends.cuda, f"enable_{name}_sdp")(name in ambient.sdpa_backends)
+    for name, value in ambient.flags:
+        owner, attribute = FLAGS[name]
+        if getattr(owner, attribute) != value:
+            setattr(owner, attribute, value)
+    if torch.get_num_threads() != ambient.num_threads:
+        torch.set_num_threads(ambient.num_threads)
+
+
+@contextlib.contextmanager
+def rng_untouched() -> Iterator[None]:
+    """The generators of the CPU and of every CUDA device are bit-equal afterwards."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices, enabled=True):
+        yield

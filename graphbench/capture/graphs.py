@@ -1,0 +1,159 @@
+"""A Dynamo graph as records: one per call, with the prototype of its arguments, its outputs, source and module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import fx
+
+from graphbench.capture import source_lines
+from graphbench.records import InputRecord, JsonValue, NodeKind, NodeRecord, TensorSpec
+from graphbench.tensors import spec_of
+
+STATE_NODES = re.compile(
+    r"^(_set_grad_enabled|_?(enter|exit)_autocast|_(enter|exit)_inference_mode|_saved_tensors_hooks_\w+|set_stream|"
+    r"(current_|set_|_)?stream\w*|record_event|wait_event|wait_stream|synchronize|_(vmap|grad|jvp|func)_\w+_nesting|"
+    r"_set_fwd_grad_enabled|lazy_load_decompositions|_functorch\w*|manual_seed|set_default_dtype)$"
+)
+MODULE_KEY = re.compile(r"\['([^']+)'\]|\.([A-Za-z_]\w*)|\[(\d+)\]")
+
+
+def copy_graph(gm: fx.GraphModule) -> fx.GraphModule:
+    """A copy that Inductor's passes will not change: same node names, same tensors, metadata shared."""
+    graph = fx.Graph()
+    copied: dict[fx.Node, fx.Node] = {}
+    result = graph.graph_copy(gm.graph, copied, return_output_node=True)
+    output = next(node for node in gm.graph.nodes if node.op == "output")
+    if result is not None:
+        value = result[0] if isinstance(result, tuple) else result
+        graph.output(value).meta.update(output.meta)
+    for original, twin in copied.items():
+        twin.name = original.name
+    return fx.GraphModule(gm, graph)
+
+
+def node_records(gm: fx.GraphModule) -> tuple[NodeRecord, ...]:
+    """Records of all calls of a graph, in program order, unmeasured."""
+    return tuple(_node_record(node) for node in gm.graph.nodes if node.op.startswith("call_"))
+
+
+def _node_record(node: fx.Node) -> NodeRecord:
+    outputs = tuple(_meta_specs(node.meta.get("example_value")))
+    return NodeRecord(
+        name=node.name,
+        op=node.op,
+        op_type=op_type(node),
+        kind=_static_kind(node, outputs),
+        inputs=tuple(source.name for source in node.all_input_nodes),
+        arguments={"args": prototype(node.args), "kwargs": prototype(node.kwargs)},
+        outputs=outputs,
+        module=_module_path(node),
+        source=source_lines.from_text(node.meta.get("stack_trace")),
+    )
+
+
+def op_type(node: fx.Node) -> str:
+    """`linear`, `add`, `softmax`: the target's name without its module; `ns.op` for custom ops."""
+    target = node.target
+    if isinstance(target, str):
+        return target
+    if isinstance(target, torch._ops.OpOverload):
+        return target._opname if target.namespace == "aten" else f"{target.namespace}.{target._opname}"
+    return str(getattr(target, "__name__", target))
+
+
+def _static_kind(node: fx.Node, outputs: Sequence[TensorSpec]) -> NodeKind:
+    if STATE_NODES.match(op_type(node)):
+        return "state"
+    if not outputs and "example_value" in node.meta:
+        return "host"
+    return "compute"
+
+
+def _meta_specs(value: Any) -> list[TensorSpec]:
+    """Specs of the fake tensors in `meta["example_value"]`; symbolic sizes by their hints."""
+    if isinstance(value, torch.Tensor):
+        return [_fake_spec(value)]
+    if isinstance(value, (list, tuple)):
+        return [spec for item in value for spec in _meta_specs(item)]
+    return []
+
+
+def _fake_spec(tensor: torch.Tensor) -> TensorSpec:
+    strided = tensor.layout is torch.strided and not tensor.is_nested
+    return TensorSpec(
+        shape=tuple(map(_hint, tensor.shape)),
+        stride=tuple(map(_hint, tensor.stride())) if strided else (),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        device=str(tensor.device),
+        requires_grad=tensor.requires_grad,
+    )
+
+
+def _hint(size: Any) -> int:
+    """The example value of a symbolic size; -1 when it has none (data-dependent)."""
+    if isinstance(size, torch.SymInt):
+        return int(size.node.hint) if size.node.has_hint() else -1
+    return int(size)
+
+
+def _module_path(node: fx.Node) -> str:
+    """`layers.0.mlp` from the innermost entry of `meta["nn_module_stack"]`."""
+    stack = node.meta.get("nn_module_stack")
+    if not stack:
+        return ""
+    path = str(list(stack.values())[-1][0])
+    parts = [name for groups in MODULE_KEY.findall(path) for name in groups if name]
+    hidden = {"_modules", "_orig_mod", "self"}
+    return ".".join(part for part in parts if part not in hidden)
+
+
+def prototype(value: Any) -> JsonValue:
+    """An argument as JSON that rebuilds it: nodes, dtypes, devices, slices and containers are tagged by kind."""
+    if isinstance(value, fx.Node):
+        return {"node": value.name}
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else {"float": repr(value)}
+    if isinstance(value, slice):
+        return {"slice": [prototype(value.start), prototype(value.stop), prototype(value.step)]}
+    if isinstance(value, list):
+        return {"list": [prototype(item) for item in value]}
+    if isinstance(value, tuple):
+        return {"tuple": [prototype(item) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": [[prototype(key), prototype(item)] for key, item in value.items()]}
+    if value is Ellipsis:
+        return {"ellipsis": True}
+    if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
+        return {type(value).__name__: str(value).removeprefix("torch.")}
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
+    return {"opaque": f"{type(value).__module__}.{type(value).__qualname__}", "repr": repr(value)[:200]}
+
+
+def input_records(gm: fx.GraphModule, values: Sequence[Any]) -> tuple[InputRecord, ...]:
+    """Records of a region's inputs as it was called with them; `mutated` is filled in later."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    return tuple(_input_record(node, value) for node, value in zip(placeholders, values, strict=True))
+
+
+def _input_record(node: fx.Node, value: Any) -> InputRecord:
+    source = _source_name(node)
+    if not isinstance(value, torch.Tensor):
+        return InputRecord(name=node.name, source=source, kind="value", value=prototype(value))
+    if isinstance(value, torch.nn.Parameter):
+        return InputRecord(name=node.name, source=source, kind="parameter", spec=spec_of(value))
+    kind: Literal["buffer", "tensor"] = "buffer" if "_buffers" in source else "tensor"
+    return InputRecord(name=node.name, source=source, kind=kind, spec=spec_of(value))
+
+
+def _source_name(node: fx.Node) -> str:
+    """Dynamo's expression for an input (`node._dynamo_source`, a method until 2.12, a property later)."""
+    source = getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", None)
+    return str(name() if callable(name) else name or node.target)

@@ -1,0 +1,112 @@
+"""Fresh arguments for every replay (what a graph mutates is shadowed), and the compiled side's forward and backward."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from graphbench.tensors import alias, has_storage, tensors_of
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedInput:
+    """One argument of a region as recorded on its first call.
+
+    `value` is the parameter itself, a detached alias of any other tensor, or a plain value.
+    """
+
+    value: Any
+    requires_grad: bool = False
+    is_parameter: bool = False
+    mutated: bool = False
+
+
+def shadow(inputs: Sequence[CapturedInput]) -> list[Any]:
+    """Arguments for one run: parameters and unmutated tensors themselves, copies of what the graph mutates.
+
+    Everything that shares storage with a mutated input is copied along, and views of one base stay views of one base
+    (AOTAutograd's synthetic bases read `_base`). A mutated input that requires grad becomes a non-leaf that is no view.
+    """
+    mutated = {_storage(entry.value) for entry in inputs if entry.mutated and isinstance(entry.value, torch.Tensor)}
+    bases: dict[int, torch.Tensor] = {}
+    return [_argument(entry, mutated, bases) for entry in inputs]
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata) if has_storage(tensor) else id(tensor)
+
+
+def _argument(entry: CapturedInput, mutated: set[int], bases: dict[int, torch.Tensor]) -> Any:
+    tensor = entry.value
+    if not isinstance(tensor, torch.Tensor):
+        return tensor
+    if _storage(tensor) not in mutated:
+        if entry.is_parameter:
+            return tensor
+        fresh = tensor.detach()
+        return fresh.requires_grad_() if entry.requires_grad else fresh
+    with torch.no_grad():
+        copy = _copy(tensor, bases)
+    if not entry.requires_grad:
+        return copy
+    return alias(copy.requires_grad_()) if entry.mutated else copy.requires_grad_()
+
+
+def _copy(tensor: torch.Tensor, bases: dict[int, torch.Tensor]) -> torch.Tensor:
+    """A copy within the copied storage; a view of the copied base when several inputs share it."""
+    if not has_storage(tensor):
+        return tensor.clone()
+    storage = tensor.untyped_storage()
+    if storage._cdata not in bases:
+        flat = (
+            torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (storage.nbytes(),), (1,)).clone()
+        )
+        root = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        root.set_(flat.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+        bases[storage._cdata] = root
+        return root
+    root = bases[storage._cdata]
+    if root.dtype == tensor.dtype:
+        return root.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    other = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return other.set_(root.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+@contextlib.contextmanager
+def backward_on_this_thread() -> Iterator[None]:
+    """Let the autograd engine launch from the calling thread, whose labels it would otherwise not carry."""
+    with torch.autograd.set_multithreading_enabled(False):
+        yield
+
+
+@dataclass(slots=True)
+class Backward:
+    """A pending backward of one forward run. `run()` may be called once: compiled graphs give their buffers away."""
+
+    outputs: list[torch.Tensor]
+    inputs: list[torch.Tensor]
+    tangents: list[torch.Tensor]
+
+    def run(self) -> tuple[torch.Tensor | None, ...]:
+        """Gradients of the inputs; nobody's `.grad` is touched."""
+        return torch.autograd.grad(self.outputs, self.inputs, self.tangents, allow_unused=True)
+
+
+def backward_of(results: Any, args: Sequence[Any]) -> Backward | None:
+    """The backward of a forward run, with random tangents, or `None` when nothing in it requires grad."""
+    outputs = [tensor for tensor in tensors_of(results) if tensor.requires_grad and tensor.grad_fn is not None]
+    inputs = [tensor for tensor in tensors_of(list(args)) if tensor.requires_grad]
+    if not outputs or not inputs:
+        return None
+    with torch.no_grad():
+        tangents = [torch.randn_like(output) for output in outputs]
+    return Backward(outputs, inputs, tangents)
+
+
+def run_compiled(compiled: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Run a region's compiled callable. It may empty the list it is given, so it gets its own."""
+    return compiled(*list(args))

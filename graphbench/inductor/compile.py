@@ -1,0 +1,164 @@
+"""Compiles a Dynamo graph through Inductor exactly as `backend="inductor"` would, and reports every graph it makes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import fx
+
+from graphbench.errors import UsageError
+from graphbench.inductor import hook
+from graphbench.provenance.ownership import KernelOrigins
+from graphbench.records import Phase, PostGradNode
+
+OPTIONS = {
+    "mode": "one of torch.compile's modes, such as 'max-autotune'",
+    "inductor": "a dict of Inductor options, as torch.compile(..., options=) takes them",
+}
+REFUSED = {
+    "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
+    "freezing": "Dynamo reads only the global setting, so the option would silently do nothing",
+}
+# Graphs must be lowered anew for the hook to hear of them; compiled kernels still come from their caches.
+MEASURABLE = {"trace.provenance_tracking_level": 1, "fx_graph_cache": False}
+
+
+@dataclass(slots=True)
+class CompiledGraph:
+    """One graph that Inductor compiled for a region. `artifact`: its `CompiledFxGraph`, `None` for a no-op graph."""
+
+    phase: Phase
+    artifact: Any
+    post_grad: tuple[PostGradNode, ...] = ()
+    kernels: tuple[KernelOrigins, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackendOptions:
+    """What `torch.compile` passed beside the graph, as Inductor's `config_patches`."""
+
+    patches: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, mode: str | None, options: Mapping[str, Any] | None) -> BackendOptions:
+        """Read `mode=` and `options=`.
+
+        Raises:
+            UsageError: an unknown option, mode or Inductor option, or one that cannot be measured.
+        """
+        given = dict(options or {})
+        unknown = sorted(set(given) - set(OPTIONS))
+        if unknown:
+            known = "; ".join(f"'{name}': {what}" for name, what in OPTIONS.items())
+            raise UsageError(
+                f"graphbench: unknown option {', '.join(map(repr, unknown))} in torch.compile(options=...)",
+                hint=f"known options are {known}. Measuring options are keywords of graphbench.measure()",
+            )
+        patches = {**_mode_patches(given.get("mode", mode)), **_inductor_patches(given.get("inductor", {}))}
+        return cls(patches)
+
+
+def _mode_patches(mode: str | None) -> dict[str, Any]:
+    """Source: `torch._inductor.list_mode_options`, torch 2.13."""
+    if mode is None or mode == "default":
+        return {}
+    from torch._inductor import list_mode_options
+
+    known = list_mode_options()
+    if mode not in known:
+        raise UsageError(f"graphbench: unknown mode {mode!r}", hint=f"modes of this torch: {', '.join(sorted(known))}")
+    return dict(known[mode])
+
+
+def _inductor_patches(given: Any) -> dict[str, Any]:
+    from torch._inductor import config
+
+    if not isinstance(given, Mapping):
+        raise UsageError(f"graphbench: option 'inductor' must be a dict, found {type(given).__name__}")
+    if not given:
+        return {}
+    known = config.get_config_copy()
+    patches = {str(key).replace("-", "_"): value for key, value in given.items()}
+    for key, value in patches.items():
+        if key not in known:
+            raise UsageError(f"graphbench: unknown Inductor option {key!r}", hint="see torch._inductor.list_options()")
+        if key in REFUSED and value:
+            raise UsageError(
+                f"graphbench: Inductor option {key!r} cannot be measured: {REFUSED[key]}", hint="leave it out"
+            )
+    return patches
+
+
+def compile_region(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: BackendOptions,
+    on_graph: Callable[[CompiledGraph], None],
+) -> Callable[..., Any]:
+    """Compile a Dynamo graph; `on_graph` hears of its forward graph now, of its backward graph when that is compiled.
+
+    The AOTAutograd and FX graph caches are passed by, as a graph served from them is never lowered; the caches of
+    compiled kernels are used and shared with plain Inductor.
+
+    Source: `torch._inductor.compile_fx.compile_fx` with `inner_compile=`, torch 2.11, 2.13 and 2.14.
+    """
+    from torch._functorch import config as functorch_config
+    from torch._inductor import compile_fx
+
+    dynamo_graphs = {id(module.graph): module.graph for module in gm.modules() if isinstance(module, fx.GraphModule)}
+
+    def inner(inner_gm: fx.GraphModule, inner_inputs: Sequence[Any], **kwargs: Any) -> Any:
+        phase: Phase = "backward" if kwargs.get("is_backward") else "forward"
+        with _measurable(), hook.listening() as emitted:
+            artifact = compile_fx.compile_fx_inner(inner_gm, inner_inputs, **kwargs)
+        if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
+            on_graph(CompiledGraph(phase, None))
+            return artifact
+        nodes, kernels = hook.to_records(emitted, inner_gm.graph, phase, dynamo_graphs)
+        on_graph(CompiledGraph(phase, artifact, nodes, kernels))
+        return artifact
+
+    with functorch_config.patch(enable_autograd_cache=False):
+        compiled: Any = compile_fx.compile_fx(
+            gm, example_inputs, inner_compile=inner, config_patches={**options.patches, **MEASURABLE}
+        )
+    return cast("Callable[..., Any]", compiled)
+
+
+@contextlib.contextmanager
+def _measurable() -> Iterator[None]:
+    """The backward compiles later, outside `compile_fx`'s own patches, so the switches are set around it as well."""
+    from torch._inductor import config
+
+    with config.patch(MEASURABLE):
+        yield
+
+
+def options_in_force(options: BackendOptions) -> tuple[tuple[str, str], ...]:
+    """Inductor options that differ from this torch's defaults, for the profile's header."""
+    return tuple(sorted((key, repr(value)) for key, value in options.patches.items()))
+
+
+def compiler_problem() -> str | None:
+    """Why Inductor cannot build C++ kernels here, or `None`.
+
+    Source: `torch._inductor.cpp_builder.get_cpp_compiler`, torch 2.13.
+    """
+    from torch._inductor import cpp_builder, exc
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler as error:
+        return str(error)
+    return None
+
+
+def torch_is_supported() -> bool:
+    """Whether this torch is 2.11 or newer."""
+    from torch.torch_version import TorchVersion
+
+    return bool(TorchVersion(torch.__version__) >= "2.11")

@@ -1,0 +1,159 @@
+"""Listens to Inductor's scheduler: which FX nodes stand behind every kernel that it emits, as plain records."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import operator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphbench.errors import SetupError
+from graphbench.provenance.ownership import IrNode, KernelOrigins
+from graphbench.records import Phase, PostGradNode
+
+HOOK = "set_kernel_post_grad_provenance_tracing"
+IMPORTERS = ("torch._inductor.debug", "torch._inductor.codegen.triton", "torch._inductor.codegen.cpp")
+
+
+@dataclass(slots=True)
+class Emitted:
+    """What the scheduler announced while one graph was compiled. Holds FX node objects; short-lived."""
+
+    kernels: list[tuple[str, bool, list[Any]]] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[Emitted]:
+    """Collect every kernel that Inductor emits inside, by standing in front of its own provenance function.
+
+    Raises:
+        SetupError: this torch has no such function; provenance cannot be trusted.
+
+    Source: `torch._inductor.debug.set_kernel_post_grad_provenance_tracing`, torch 2.11, 2.13 and 2.14. Two code
+    generators import it by name, `ir` and `scheduler` when they call it.
+    """
+    modules = [module for module in map(importlib.import_module, IMPORTERS) if hasattr(module, HOOK)]
+    if not modules:
+        raise SetupError(
+            f"torch {torch.__version__} has no torch._inductor.debug.{HOOK}: kernels cannot be mapped to nodes",
+            hint="use a torch release that graphbench was checked on: 2.11, 2.13 or 2.14",
+        )
+    original = getattr(modules[0], HOOK)
+    emitted = Emitted()
+
+    def announce(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
+        handle = original(node_schedule, kernel_name, is_extern)
+        irs = [node_schedule] if is_extern else [entry.node for entry in node_schedule if _has_origins(entry)]
+        emitted.kernels.append((f"{kernel_name}:{handle}", is_extern, irs))
+        return handle
+
+    for module in modules:
+        setattr(module, HOOK, announce)
+    try:
+        yield emitted
+    finally:
+        for module in modules:
+            setattr(module, HOOK, original)
+
+
+def _has_origins(entry: Any) -> bool:
+    return hasattr(getattr(entry, "node", None), "origins")
+
+
+def to_records(
+    emitted: Emitted, graph: fx.Graph, phase: Phase, dynamo_graphs: Collection[int]
+) -> tuple[tuple[PostGradNode, ...], tuple[KernelOrigins, ...]]:
+    """Plain records of one compiled graph.
+
+    Args:
+        emitted: what `listening` collected while it was compiled.
+        graph: the graph that was lowered, after all of Inductor's passes.
+        phase: whether it is a region's forward or backward graph.
+        dynamo_graphs: `id` of every graph that Dynamo made for the region; sources elsewhere are not followed.
+    """
+    names = _qualified_names(emitted, graph)
+    nodes = tuple(
+        _post_grad_node(node, name, names, phase, dynamo_graphs) for node, name in names.items() if node.op != "output"
+    )
+    kernels = tuple(
+        KernelOrigins(key, is_extern, tuple(_ir_node(ir, names) for ir in irs))
+        for key, is_extern, irs in emitted.kernels
+    )
+    return nodes, kernels
+
+
+def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
+    """Every node of the graph and of the nested graphs that kernels come from: their own name, made unique."""
+    origins = (origin for _, _, irs in emitted.kernels for ir in irs for origin in ir.origins)
+    nested = [other for other in dict.fromkeys(origin.graph for origin in origins) if other is not graph]
+    names = {node: node.name for node in graph.nodes}
+    for index, other in enumerate(nested):
+        names.update((node, f"g{index}.{node.name}") for node in other.nodes)
+    return names
+
+
+def _ir_node(ir: Any, names: dict[fx.Node, str]) -> IrNode:
+    exact = names.get(ir.origin_node) if ir.origin_node is not None else None
+    return IrNode(ir.get_name(), exact, tuple(names[origin] for origin in ir.origins if origin in names))
+
+
+def _post_grad_node(
+    node: fx.Node, name: str, names: dict[fx.Node, str], phase: Phase, dynamo_graphs: Collection[int]
+) -> PostGradNode:
+    is_view = node.target is not operator.getitem and bool(getattr(node.target, "is_view", False))
+    return PostGradNode(
+        name=name,
+        phase=phase,
+        op=node.op,
+        target=op_name(node),
+        inputs=tuple(names[source] for source in node.all_input_nodes if source in names),
+        sources=tuple(_sources(node.meta.get("from_node") or (), dynamo_graphs)),
+        moved_bytes=0 if is_view or node.target is operator.getitem else _moved_bytes(node),
+        is_view=is_view,
+    )
+
+
+def op_name(node: fx.Node) -> str:
+    """`addmm` of `aten.addmm.default`, `getitem` of `operator.getitem`, the name of any other target."""
+    target = node.target
+    return str(getattr(target, "_opname", None) or getattr(target, "__name__", target))
+
+
+def _sources(from_node: Iterable[Any], dynamo_graphs: Collection[int]) -> dict[str, None]:
+    """Names of the Dynamo nodes that `torch.fx.traceback.NodeSource`s (torch 2.13) lead back to, in order."""
+    found: dict[str, None] = {}
+    stack = list(reversed(list(from_node)))
+    while stack:
+        source = stack.pop()
+        info = source.node_info
+        if info is not None and info.graph_id in dynamo_graphs:
+            found[info.name] = None
+        stack.extend(reversed(source.from_node or []))
+    return found
+
+
+def _moved_bytes(node: fx.Node) -> int | None:
+    """Bytes of its distinct tensor inputs and its outputs; `None` when a size is symbolic and has no hint."""
+    values = [source.meta.get("val") for source in node.all_input_nodes]
+    values.append(node.meta.get("val"))
+    total = 0
+    for value in values:
+        for tensor in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                size = _hint(tensor.numel())
+                if size is None:
+                    return None
+                total += size * tensor.element_size()
+    return total
+
+
+def _hint(size: int | torch.SymInt) -> int | None:
+    if isinstance(size, int):
+        return size
+    hint = size.node.hint if size.node.has_hint() else None
+    return int(hint) if hint is not None else None

@@ -1,0 +1,152 @@
+"""Finds the kernel calls in Inductor's generated wrapper source and rewrites each into a call of a hook. No torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graphbench.records import KernelKind
+
+HOOK_NAME = "GRAPHBENCH_KERNEL_CALL"  # no leading underscores: names inside a class would be mangled
+MARK = re.compile(r"\[Provenance debug handles\] (.+):(\d+)\s*$")
+# Calls between a mark and its kernel, or elsewhere, that launch nothing.
+HOST_CALLS = re.compile(
+    r"(^|\.)(get_raw_stream|empty_strided\w*|_?empty_strided_\w+|reinterpret_tensor|_?alloc_from_pool|assert_\w+|clear|append|item"
+    r"|synchronize|set_device|_DeviceGuard|size|stride|len|range|print|record_function|recursively_apply_fns|partition_\d+)$"
+)
+UNMARKED_KERNEL = re.compile(
+    r"^(extern_kernels\.|torch\.ops\.|aten\.|inductor_ops\.|_quantized\.|cpp_fused|triton_)|\.run$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One kernel call in the wrapper.
+
+    `key` is Inductor's `name:handle`, or `unmarked.FUNCTION:LINE` for a call that it never announced. `arguments` are
+    the variables passed by position and `target` the one assigned; `None` where it is no variable.
+    """
+
+    key: str
+    name: str
+    handle: int | None
+    kind: KernelKind
+    arguments: tuple[str | None, ...]
+    target: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Instrumented:
+    """A wrapper's classes and functions, rewritten, with the sites that the hook is called for."""
+
+    definitions: ast.Module
+    sites: tuple[Site, ...]
+
+
+def instrument(source: str) -> Instrumented:
+    """Rewrite every kernel call `f(a, out=b)` into `HOOK(site, f, a, out=b)`.
+
+    Args:
+        source: `CompiledFxGraph.source_code`; with `trace.provenance_tracking_level=1` each kernel call follows a
+            comment `[Provenance debug handles] NAME:HANDLE`, not always directly.
+
+    Source: `PythonWrapperCodegen.write_provenance_debug_handle`, torch 2.11, 2.13 and 2.14.
+    """
+    module = ast.parse(source)
+    marks = [
+        (line, match[1], int(match[2]))
+        for line, text in enumerate(source.splitlines(), 1)
+        if (match := MARK.search(text))
+    ]
+    definitions = [node for node in module.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    cpp_kernels = set(cpp_written(module))
+    sites: list[Site] = []
+    for definition in definitions:
+        _rewrite(definition, marks, cpp_kernels, sites)
+    return Instrumented(ast.fix_missing_locations(ast.Module([*definitions], [])), tuple(sites))
+
+
+def cpp_written(module: ast.Module) -> dict[str, frozenset[int]]:
+    """Positions that each C++ kernel of a wrapper writes: the non-const pointers of its declared signature.
+
+    Source: `async_compile.cpp_pybinding([types], code)`, torch 2.13.
+    """
+    found: dict[str, frozenset[int]] = {}
+    for statement in module.body:
+        if isinstance(statement, ast.Assign) and isinstance(call := statement.value, ast.Call):
+            target = statement.targets[0]
+            if isinstance(target, ast.Name) and ast.unparse(call.func) == "async_compile.cpp_pybinding":
+                types = ast.literal_eval(call.args[0])
+                written = (i for i, name in enumerate(types) if name.endswith("*") and not name.startswith("const "))
+                found[target.id] = frozenset(written)
+    return found
+
+
+def _rewrite(definition: ast.AST, marks: list[tuple[int, str, int]], cpp_kernels: set[str], sites: list[Site]) -> None:
+    previous = getattr(definition, "lineno", 0)
+    for statement, call in _calls(definition):
+        function = ast.unparse(call.func)
+        if HOST_CALLS.search(function):
+            continue
+        pending = [mark for mark in marks if previous < mark[0] < statement.lineno]
+        if not pending and not UNMARKED_KERNEL.search(function) and function not in cpp_kernels:
+            continue
+        previous = statement.end_lineno or statement.lineno
+        sites.append(_site(statement, call, function, pending, cpp_kernels))
+        hooked = ast.Call(
+            ast.Name(HOOK_NAME, ast.Load()), [ast.Constant(len(sites) - 1), call.func, *call.args], call.keywords
+        )
+        statement.value = ast.copy_location(hooked, call)
+
+
+def _calls(definition: ast.AST) -> Iterator[tuple[ast.Expr | ast.Assign, ast.Call]]:
+    """Statements that are a call or assign one, in source order."""
+    found = [
+        node
+        for node in ast.walk(definition)
+        if isinstance(node, (ast.Expr, ast.Assign)) and isinstance(node.value, ast.Call)
+    ]
+    for statement in sorted(found, key=lambda node: node.lineno):
+        if isinstance(statement.value, ast.Call):
+            yield statement, statement.value
+
+
+def _site(
+    statement: ast.Expr | ast.Assign,
+    call: ast.Call,
+    function: str,
+    pending: list[tuple[int, str, int]],
+    cpp_kernels: set[str],
+) -> Site:
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    out = next((keyword.value for keyword in call.keywords if keyword.arg == "out"), None)
+    name, handle = (pending[-1][1], pending[-1][2]) if pending else (f"unmarked.{function}", None)
+    return Site(
+        key=f"{name}:{handle if handle is not None else statement.lineno}",
+        name=name,
+        handle=handle,
+        kind=kernel_kind(function, cpp_kernels),
+        arguments=tuple(argument.id if isinstance(argument, ast.Name) else None for argument in call.args),
+        target=target.id if isinstance(target, ast.Name) else out.id if isinstance(out, ast.Name) else None,
+    )
+
+
+def kernel_kind(function: str, cpp_kernels: set[str]) -> KernelKind:
+    """What kind of kernel the wrapper's expression `function` calls."""
+    if function in cpp_kernels or function.startswith("cpp_"):
+        return "cpp"
+    if function.endswith(".run"):
+        if function.startswith("triton_tem"):
+            return "template"
+        return "triton" if function.startswith("triton_") else "user-triton"
+    if "c10d" in function:
+        return "collective"
+    if function.startswith(("extern_kernels.", "torch.ops.mkldnn.", "torch.ops.mkl.", "torch.ops.onednn.")):
+        return "extern"
+    if function.startswith(
+        ("torch.ops.aten.", "aten.", "torch.ops.prims.", "inductor_ops.", "torch.ops.inductor.", "_quantized.")
+    ):
+        return "fallback"
+    return "custom"

@@ -1,0 +1,177 @@
+"""Labelled execution of Inductor's own wrapper: its code object is swapped while measuring, and put back.
+
+Kernels are neither loaded nor tuned again; not measuring, nothing of graphbench is in the wrapper.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from graphbench.errors import ProvenanceError
+from graphbench.inductor.compile import CompiledGraph
+from graphbench.inductor.sites import HOOK_NAME, Site, cpp_written, instrument
+
+KernelHook = Callable[[CompiledGraph, Site, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """The instrumented twin of one graph's loaded wrapper module."""
+
+    graph: CompiledGraph
+    sites: tuple[Site, ...]
+    call: FunctionType
+    namespace: Mapping[str, Any]
+    cpp: Mapping[str, frozenset[int]]
+
+
+def prepare(graph: CompiledGraph) -> Wrapper:
+    """Compile the instrumented classes and functions in a copy of the loaded module's globals (same kernel objects).
+
+    Raises:
+        ProvenanceError: the artifact has no Python wrapper.
+
+    Source: `torch._inductor.output_code.CompiledFxGraph.compiled_fn_runner` and `.source_code`, torch 2.11, 2.13, 2.14.
+    """
+    runner = graph.artifact.compiled_fn_runner
+    if runner is None:
+        raise ProvenanceError(
+            "this graph has no Python wrapper, so its kernel calls cannot be labelled",
+            hint="compile without cpp_wrapper and without ahead-of-time packaging",
+        )
+    call = type(runner).call
+    source = graph.artifact.source_code
+    instrumented = instrument(source)
+    namespace = dict(call.__globals__)
+    exec(compile(instrumented.definitions, call.__globals__["__file__"], "exec"), namespace)
+    return Wrapper(graph, instrumented.sites, call, namespace, cpp_written(ast.parse(source)))
+
+
+@contextlib.contextmanager
+def labelled(wrapper: Wrapper, on_kernel: KernelHook) -> Iterator[None]:
+    """Send every kernel call of the graph through `on_kernel` while inside, in whatever thread it happens.
+
+    `on_kernel(graph, site, function, args, kwargs)` must call `function` and return its result. A graph that Inductor
+    wrapped in CUDA graphs runs uncaptured meanwhile: a replay would pass the swapped code by.
+    """
+    module = wrapper.call.__globals__
+
+    def hook(site: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return on_kernel(wrapper.graph, wrapper.sites[site], function, args, kwargs)
+
+    with contextlib.ExitStack() as undo:
+        if uses_cuda_graphs(wrapper.graph):
+            undo.enter_context(_uncaptured(wrapper, hook))
+        else:
+            module[HOOK_NAME] = hook
+            undo.callback(module.pop, HOOK_NAME, None)
+            for function, code in _swaps(wrapper):
+                undo.callback(setattr, function, "__code__", function.__code__)
+                function.__code__ = code
+        yield
+
+
+def _swaps(wrapper: Wrapper) -> list[tuple[FunctionType, CodeType]]:
+    """The wrapper's `call` and every module-level function that its source defines (partitions, branches, bodies)."""
+    swaps = [(wrapper.call, wrapper.namespace["Runner"].call.__code__)]
+    for name, function in wrapper.call.__globals__.items():
+        twin = wrapper.namespace.get(name, function)
+        if twin is not function and isinstance(function, FunctionType) and isinstance(twin, FunctionType):
+            swaps.append((function, twin.__code__))
+    return swaps
+
+
+def uses_cuda_graphs(graph: CompiledGraph) -> bool:
+    """Whether Inductor put CUDA graphs around this graph's kernels.
+
+    Source: `CompiledFxGraph.fx_kwargs["cudagraphs"]` and `.disabled_cudagraphs_reason`, torch 2.13.
+    """
+    cudagraphs = graph.artifact.fx_kwargs.get("cudagraphs")
+    return bool(getattr(cudagraphs, "value", cudagraphs)) and graph.artifact.disabled_cudagraphs_reason is None
+
+
+@contextlib.contextmanager
+def _uncaptured(wrapper: Wrapper, hook: Callable[..., Any]) -> Iterator[None]:
+    """Put a fresh runner, instrumented and uncaptured, in place of the callable that replays CUDA graphs."""
+    namespace = dict(wrapper.namespace)
+    exec(compile(instrument(wrapper.graph.artifact.source_code).definitions, namespace["__file__"], "exec"), namespace)
+    namespace[HOOK_NAME] = hook
+    partitions = sorted(
+        (name for name in namespace if re.fullmatch(r"partition_\d+", name)), key=lambda name: int(name[10:])
+    )
+    artifact = wrapper.graph.artifact
+    before = artifact.current_callable
+    artifact.current_callable = namespace["Runner"](partitions=[namespace[name] for name in partitions]).call
+    try:
+        yield
+    finally:
+        artifact.current_callable = before
+
+
+@contextlib.contextmanager
+def around_calls(graph: CompiledGraph, enter: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """While inside, every call of the compiled graph runs within `enter()`.
+
+    Source: `CompiledFxGraph.current_callable`, read on each call, torch 2.11, 2.13 and 2.14.
+    """
+    artifact = graph.artifact
+    below = artifact.current_callable
+
+    def call(args: list[Any]) -> Any:
+        with enter():
+            return below(args)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    artifact.current_callable = call
+    try:
+        yield
+    finally:
+        artifact.current_callable = below
+
+
+def is_plain(graph: CompiledGraph) -> bool:
+    """Whether Inductor's own code is in place: no hook, the code object that its source compiles to."""
+    module = type(graph.artifact.compiled_fn_runner).call.__globals__
+    return HOOK_NAME not in module
+
+
+def written_arguments(
+    wrapper: Wrapper, site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> set[int | str]:
+    """Positions and names of the arguments that a kernel call writes.
+
+    Triton kernels name what they write (`in_out_ptr*`, `out_ptr*`, `ws_ptr*`) and list other mutated arguments; C++
+    kernels declare const pointers; torch ops have a schema; extern calls write `out=`.
+
+    Source: `torch._inductor.runtime.triton_heuristics.CachingAutotuner` (`fn.arg_names`, `mutated_arg_names`,
+    `reset_to_zero_arg_names`), torch 2.11 and 2.13.
+    """
+    if site.name in wrapper.cpp:
+        return set(wrapper.cpp[site.name])
+    autotuner: Any = getattr(function, "__self__", None)
+    names = getattr(getattr(autotuner, "fn", None), "arg_names", None)
+    if names is not None:
+        mutated = {*(autotuner.mutated_arg_names or ()), *(getattr(autotuner, "reset_to_zero_arg_names", None) or ())}
+        prefixes = ("in_out_ptr", "out_ptr", "ws_ptr") if site.kind != "user-triton" else ()
+        return {
+            i
+            for i, name in enumerate(names[: len(args)])
+            if name in mutated or (prefixes and name.startswith(prefixes))
+        }
+    if isinstance(function, torch._ops.OpOverload):
+        arguments = function._schema.arguments
+        return {
+            argument.name if argument.kwarg_only or index >= len(args) else index
+            for index, argument in enumerate(arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        }
+    return {name for name in kwargs if name == "out"}

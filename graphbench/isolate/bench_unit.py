@@ -1,0 +1,157 @@
+"""One call, made again and again on pooled copies: what it writes is found, restored between samples, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from graphbench.isolate.compare import compare_trees
+from graphbench.isolate.pool import BlockKey, TensorPool
+from graphbench.isolate.values import synthesize
+from graphbench.records import Comparison, ValuePolicy
+from graphbench.tensors import device_of, shares_storage, tensors_of
+
+
+class BenchUnit:
+    """A `timing.loop.Unit` over one call of a node's target or of a kernel.
+
+    Building it runs the call once on the copies (the trial), with the generators as they are; they are put back
+    afterwards. The caller then times it, makes the real call on the originals, and asks `compare` for the verdict.
+
+    Args:
+        name: the row that the unit is measured for.
+        function: what is called.
+        args: positional arguments, originals; they must stay unchanged until the unit is dropped.
+        kwargs: keyword arguments, likewise.
+        written: originals known to be written (a kernel's output arguments); what else changes is found by the trial.
+        with_grad: let copies require grad where the originals do.
+        values: `captured` keeps the originals' values.
+        device: where a call without tensor arguments runs.
+        undefined: the result's values are undefined (`empty_like`): only shapes and strides are compared.
+        draws_apart: integer results are bookkeeping of the random generator, which differs from call to call.
+
+    Raises:
+        IsolationError: an argument cannot be copied.
+        Exception: whatever the call itself raises.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        written: tuple[torch.Tensor, ...] = (),
+        with_grad: bool = False,
+        values: ValuePolicy = "captured",
+        device: torch.device | None = None,
+        undefined: bool = False,
+        draws_apart: bool = False,
+    ) -> None:
+        self.name = name
+        self._function = function
+        self._originals = tensors_of((args, kwargs))
+        self._device = device_of(self._originals) if self._originals or device is None else device
+        self._draws_apart = draws_apart
+        self._with_grad = with_grad
+        self._undefined = undefined
+        self._comparable = values == "captured"
+        self._pool = TensorPool((args, dict(kwargs)))
+        if values == "synthetic":
+            self._pool.fill(synthesize)
+        self._autocast = torch.is_autocast_enabled(self._device.type)
+        self._args, self._kwargs = self._pool.tree(with_grad=with_grad)
+        self._restored: set[BlockKey] = self._pool.blocks_of(written)
+        self._rebuild = False
+        self._trial()
+        self.needs_restore = bool(self._restored) or self._rebuild or self._autocast
+
+    def _trial(self) -> None:
+        rng = RngState(self._device)
+        copies = tensors_of((self._args, self._kwargs))
+        shapes = [(tuple(copy.shape), copy.stride()) for copy in copies]
+        result = self._function(*self._args, **self._kwargs)
+        self.draws = rng.moved()
+        rng.restore()
+        self._rebuild = shapes != [(tuple(copy.shape), copy.stride()) for copy in copies]
+        self._restored |= self._pool.changed()
+        outputs = tensors_of(result)
+        self.device = str(device_of([*self._originals, *outputs]))
+        aliases = [output for output in outputs if shares_storage(output, copies)]
+        fresh_outputs = [output for output in outputs if all(output is not alias for alias in aliases)]
+        self.is_view = bool(outputs) and not fresh_outputs and not self._restored
+        self.has_effect = bool(outputs) or bool(self._restored)
+        self.may_launch_nothing = not self._restored and (
+            not any(output.numel() for output in fresh_outputs) or self._undefined
+        )
+        # Aliases are judged by what was written below them; fresh results are kept for `compare`.
+        self._layouts = [(tuple(output.shape), output.stride()) for output in outputs]
+        self._results = [None if any(output is alias for alias in aliases) else output.detach() for output in outputs]
+        self._written = [original for original in self._originals if self._pool.blocks_of([original]) & self._restored]
+        self._effects = [self._pool.current(original) for original in self._written]
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Put back what the call wrote, rebuild reshaped or grad-carrying arguments, forget autocast's weight casts."""
+        self._pool.restore(self._restored)
+        if self._rebuild or (self._restored and self._with_grad):
+            self._args, self._kwargs = self._pool.tree(with_grad=self._with_grad)
+        if self._autocast:
+            torch.clear_autocast_cache()
+
+    def run(self) -> object:
+        """The call, once."""
+        return self._function(*self._args, **self._kwargs)
+
+    def allocations(self) -> int | None:
+        """Device allocations (`cudaMalloc`) so far; `None` on the CPU.
+
+        Source: `torch.cuda.memory_stats()["num_device_alloc"]`, torch 2.11.
+        """
+        if self._device.type != "cuda":
+            return None
+        return int(torch.cuda.memory_stats(self._device)["num_device_alloc"])
+
+    def compare(self, real: Any) -> Comparison:
+        """How the trial's result and effects differ from those of the real call, which has been made by now."""
+        if not self._comparable:
+            return Comparison(equal=None, max_abs=None, note="synthetic values")
+        outputs = tensors_of(real)
+        layouts = [(tuple(output.shape), output.stride()) for output in outputs]
+        if layouts != self._layouts:
+            return Comparison(equal=False, max_abs=None, note=f"layouts differ: {self._layouts} instead of {layouts}")
+        if self._undefined:
+            return Comparison(equal=True, max_abs=None, note="values are undefined; shapes and strides are equal")
+        pairs = [(mine, output) for mine, output in zip(self._results, outputs, strict=True) if mine is not None]
+        fresh = [pair for pair in pairs if not self._draws_apart or pair[0].is_floating_point()]
+        found = [mine for mine, _ in fresh] + self._effects
+        if not found:
+            return Comparison(equal=True, max_abs=0.0, note="a view")
+        return compare_trees(found, [output for _, output in fresh] + self._written)
+
+
+class RngState:
+    """The generators that a call on one device can draw from, as they were when this was made."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._states = self._read()
+
+    def _read(self) -> list[torch.Tensor]:
+        states = [torch.get_rng_state()]
+        if self._device.type == "cuda":
+            states.append(torch.cuda.get_rng_state(self._device))
+        return states
+
+    def moved(self) -> bool:
+        """Whether any of them has drawn since."""
+        return any(not torch.equal(now, then) for now, then in zip(self._read(), self._states, strict=True))
+
+    def restore(self) -> None:
+        """Put them back."""
+        torch.set_rng_state(self._states[0])
+        if self._device.type == "cuda":
+            torch.cuda.set_rng_state(self._states[1], self._device)

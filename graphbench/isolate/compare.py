@@ -1,0 +1,77 @@
+"""Compares what two executions of the same work returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphbench.records import Comparison
+from graphbench.tensors import has_storage, tensors_of
+
+# Relative tolerance by dtype: room for another reduction order, not for other arithmetic.
+RTOL = {torch.float64: 1e-7, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 2e-2}
+NARROW = 2  # bytes: narrower floating types (fp8) are compared loosely, as float32
+
+
+def compare_trees(found: Any, expected: Any, *, tolerance: float = 1.0) -> Comparison:
+    """Compare two nested results tensor by tensor.
+
+    Args:
+        found: one result.
+        expected: the result that it should equal.
+        tolerance: factor on the relative tolerance, for results of long chains of ops.
+
+    Returns:
+        `equal` within tolerance; `max_abs` the largest absolute difference over all tensors.
+    """
+    left, right = tensors_of(found), tensors_of(expected)
+    if len(left) != len(right):
+        return Comparison(equal=False, max_abs=None, note=f"{len(left)} tensors instead of {len(right)}")
+    parts = [compare_tensors(one, other, tolerance=tolerance) for one, other in zip(left, right, strict=True)]
+    if not parts:
+        return Comparison(equal=None, max_abs=None, note="no tensors to compare")
+    known = [part.max_abs for part in parts if part.max_abs is not None]
+    notes = dict.fromkeys(part.note for part in parts if part.note)
+    verdicts = [part.equal for part in parts]
+    return Comparison(
+        equal=False if False in verdicts else None if None in verdicts else True,
+        max_abs=max(known) if known else None,
+        note="; ".join(notes),
+    )
+
+
+def compare_tensors(found: torch.Tensor, expected: torch.Tensor, *, tolerance: float = 1.0) -> Comparison:
+    """Compare two tensors; NaN equals NaN. The scale of the tolerance is the largest expected magnitude."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        note = f"{tuple(found.shape)} {found.dtype} instead of {tuple(expected.shape)} {expected.dtype}"
+        return Comparison(equal=False, max_abs=None, note=note)
+    if not has_storage(found) or not has_storage(expected):
+        return Comparison(equal=None, max_abs=None, note=f"{type(found).__name__} cannot be compared")
+    if found.numel() == 0:
+        return Comparison(equal=True, max_abs=0.0)
+    with torch.no_grad():
+        return _compare_values(found.detach(), expected.detach(), tolerance)
+
+
+def _compare_values(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> Comparison:
+    rtol = RTOL.get(found.dtype, 0.25 if found.dtype.itemsize < NARROW and found.is_floating_point() else 0.0)
+    if found.is_complex():
+        found, expected, rtol = (
+            torch.view_as_real(found.resolve_conj()),
+            torch.view_as_real(expected.resolve_conj()),
+            1e-3,
+        )
+    wide = torch.float64 if found.dtype in (torch.float64, torch.int64) else torch.float32
+    one, other = found.to(wide), expected.to(wide)
+    both_nan = one.isnan() & other.isnan()
+    same = (one == other) | both_nan
+    if bool(same.all()):
+        return Comparison(equal=True, max_abs=0.0)
+    gap = torch.where(same, torch.zeros_like(one), (one - other).abs())
+    largest = float(gap.max())
+    finite = other[other.isfinite()]
+    scale = float(finite.abs().max()) if finite.numel() else 0.0
+    if largest != largest:
+        return Comparison(equal=False, max_abs=None, note="NaN on one side only")
+    return Comparison(equal=largest <= rtol * tolerance * max(scale, 1e-6), max_abs=largest)

@@ -1,0 +1,148 @@
+"""Pooled copies of a call's tensors: shape, stride, alignment, values and aliasing kept, in storage of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from graphbench.errors import IsolationError
+from graphbench.tensors import ALIGNMENT_BYTES, alias, byte_range, tensors_of, unpoolable
+
+BlockKey = tuple[int, int]
+
+
+class TensorPool:
+    """The tensors of one call, copied block by block: one block per storage and run of overlapping bytes.
+
+    Args:
+        tree: nested arguments; everything but tensors is passed on as it is.
+
+    Raises:
+        IsolationError: a tensor that cannot be copied faithfully, by name of what it is.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        leaves, self._spec = pytree.tree_flatten(tree)
+        self._leaves = leaves
+        self._blocks: dict[BlockKey, torch.Tensor] = {}
+        self._originals: dict[BlockKey, torch.Tensor] = {}
+        self._saved: dict[BlockKey, torch.Tensor] = {}
+        self._places: dict[int, tuple[torch.Tensor, int]] = {}
+        for tensor in tensors_of(leaves):
+            reason = unpoolable(tensor)
+            if reason is not None:
+                raise IsolationError(f"cannot copy an argument of shape {tuple(tensor.shape)}: {reason}")
+        with torch.no_grad(), torch.inference_mode(False):
+            for storage, low, high, members in _merged_ranges(tensors_of(leaves)):
+                self._copy_block((storage, low), high, members)
+
+    def _copy_block(self, key: BlockKey, high: int, members: list[torch.Tensor]) -> None:
+        low = key[1]
+        phase = (members[0].untyped_storage().data_ptr() + low) % ALIGNMENT_BYTES
+        buffer = torch.empty(phase + high - low, dtype=torch.uint8, device=members[0].device)
+        # A CPU allocation is itself aligned to 64 bytes, a CUDA one to 512, so phases carry over.
+        block = _bytes_of(buffer, phase, phase + high - low)
+        self._originals[key] = _bytes_of(members[0], low, high)
+        block.copy_(self._originals[key])
+        self._blocks[key] = block
+        for tensor in members:
+            self._places[id(tensor)] = (buffer, phase + byte_range(tensor)[0] - low)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held beside the originals."""
+        return sum(block.numel() for block in (*self._blocks.values(), *self._saved.values()))
+
+    def tree(self, *, with_grad: bool = True) -> Any:
+        """The call's arguments over the pooled storage: fresh views each time, one object per distinct original.
+
+        Args:
+            with_grad: give tensors that required grad a grad-requiring alias; otherwise none requires grad.
+        """
+        made: dict[int, torch.Tensor] = {}
+        for leaf in tensors_of(self._leaves):
+            if id(leaf) not in made:
+                made[id(leaf)] = self._view(leaf, with_grad)
+        rebuilt = [made[id(leaf)] if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves]
+        return pytree.tree_unflatten(rebuilt, self._spec)
+
+    def _view(self, original: torch.Tensor, with_grad: bool) -> torch.Tensor:
+        buffer, first = self._places[id(original)]
+        with torch.no_grad():
+            view = torch.empty(0, dtype=original.dtype, device=original.device)
+            view.set_(buffer.untyped_storage(), first // original.element_size(), original.shape, original.stride())
+            view = torch._conj(view) if original.is_conj() else view
+            view = torch._neg_view(view) if original.is_neg() else view
+        if not (with_grad and original.requires_grad):
+            return view
+        leaf = view.requires_grad_()
+        return alias(leaf) if torch.is_grad_enabled() else leaf
+
+    def current(self, original: torch.Tensor) -> torch.Tensor:
+        """A copy of what the pooled twin of an original holds now."""
+        return self._view(original, with_grad=False).clone()
+
+    def blocks_of(self, originals: Iterable[torch.Tensor]) -> set[BlockKey]:
+        """The blocks that hold the given original tensors."""
+        found = set()
+        for tensor in originals:
+            storage, first = tensor.untyped_storage()._cdata, byte_range(tensor)[0]
+            found |= {
+                key
+                for key, block in self._blocks.items()
+                if key[0] == storage and key[1] <= first < key[1] + block.numel()
+            }
+        return found
+
+    def changed(self) -> set[BlockKey]:
+        """Blocks whose bytes differ from what `restore` would put there."""
+        return {key for key, block in self._blocks.items() if not torch.equal(block, self._kept(key))}
+
+    def restore(self, keys: Iterable[BlockKey]) -> None:
+        """Put blocks back to the originals' bytes, or to the filled-in ones after `fill`.
+
+        The originals must still be as they were when they were copied.
+        """
+        with torch.no_grad():
+            for key in keys:
+                self._blocks[key].copy_(self._kept(key))
+
+    def _kept(self, key: BlockKey) -> torch.Tensor:
+        return self._saved[key] if key in self._saved else self._originals[key]
+
+    def fill(self, values: Callable[[torch.Tensor, torch.Tensor], None]) -> None:
+        """Overwrite the pooled tensors by `values(original, pooled)`, called once per distinct original."""
+        seen: set[int] = set()
+        for leaf in tensors_of(self._leaves):
+            if id(leaf) not in seen:
+                seen.add(id(leaf))
+                values(leaf, self._view(leaf, with_grad=False))
+        self._saved = {key: block.clone() for key, block in self._blocks.items()}
+
+
+def _merged_ranges(tensors: list[torch.Tensor]) -> list[tuple[int, int, int, list[torch.Tensor]]]:
+    """(storage, first byte, last byte, tensors) per run of overlapping tensors of one storage."""
+    by_storage: dict[int, list[tuple[int, int, torch.Tensor]]] = {}
+    for tensor in tensors:
+        by_storage.setdefault(tensor.untyped_storage()._cdata, []).append((*byte_range(tensor), tensor))
+    found: list[tuple[int, int, int, list[torch.Tensor]]] = []
+    for storage, ranges in by_storage.items():
+        current: tuple[int, int, list[torch.Tensor]] | None = None
+        for low, high, tensor in sorted(ranges, key=lambda entry: entry[:2]):
+            if current is not None and (low < current[1] or low == current[0]):
+                current = (current[0], max(high, current[1]), [*current[2], tensor])
+                continue
+            if current is not None:
+                found.append((storage, *current))
+            current = (low, high, [tensor])
+        if current is not None:
+            found.append((storage, *current))
+    return found
+
+
+def _bytes_of(tensor: torch.Tensor, low: int, high: int) -> torch.Tensor:
+    view = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return view.set_(tensor.untyped_storage(), low, (high - low,), (1,))

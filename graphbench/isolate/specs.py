@@ -1,0 +1,39 @@
+"""The identity of a unit: two calls with equal keys cost the same and are measured once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from graphbench.tensors import ALIGNMENT_BYTES, has_storage
+
+
+def unit_key(target: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], *state: object) -> tuple[object, ...]:
+    """The identity of a call: target, specs and aliasing of its tensors, every other argument, and ambient state."""
+    leaves, tree = pytree.tree_flatten((args, dict(kwargs)))
+    storages: dict[int, int] = {}
+    parts = tuple(_leaf_key(leaf, storages) for leaf in leaves)
+    return (target, str(tree), parts, *state)
+
+
+def _leaf_key(leaf: object, storages: dict[int, int]) -> object:
+    if not isinstance(leaf, torch.Tensor):
+        return (type(leaf).__name__, repr(leaf))
+    if not has_storage(leaf):
+        return ("opaque", id(leaf))
+    storage = storages.setdefault(leaf.untyped_storage()._cdata, len(storages))
+    phase = (leaf.data_ptr() % ALIGNMENT_BYTES) if leaf.numel() else 0
+    return (
+        tuple(leaf.shape),
+        leaf.stride(),
+        leaf.dtype,
+        leaf.device,
+        leaf.requires_grad,
+        storage,
+        phase,
+        leaf.is_conj(),
+        leaf.is_neg(),
+    )

@@ -1,0 +1,95 @@
+"""What a tensor is apart from its values: spec, storage, aliasing. Shared by capture, execution and isolation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from graphbench.records import TensorSpec
+
+ALIGNMENT_BYTES = 64
+
+
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
+    """Everything about a tensor but its values."""
+    return TensorSpec(
+        shape=tuple(int(size) for size in tensor.shape),
+        stride=tuple(int(step) for step in tensor.stride()) if has_storage(tensor) else (),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        device=str(tensor.device),
+        storage_offset=int(tensor.storage_offset()) if has_storage(tensor) else 0,
+        requires_grad=tensor.requires_grad,
+    )
+
+
+def has_storage(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is an ordinary strided one: not sparse, nested, quantized, functorch-wrapped or a subclass."""
+    return unpoolable(tensor) is None
+
+
+def unpoolable(tensor: torch.Tensor) -> str | None:
+    """Why a tensor cannot be copied byte by byte, or `None` when it can.
+
+    Source: `torch._C._functorch.is_functorch_wrapped_tensor`, torch 2.13.
+    """
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return "values inside vmap or func.grad have no storage of their own"
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return f"tensor subclass {type(tensor).__name__}"
+    if tensor.layout is not torch.strided:
+        return f"{tensor.layout} layout"
+    if tensor.is_quantized or tensor.is_nested:
+        return "quantized or nested tensor"
+    if tensor.device.type == "meta":
+        return "meta tensor"
+    if tensor.untyped_storage().nbytes() < byte_range(tensor)[1]:
+        return "its storage is smaller than the tensor"
+    return None
+
+
+def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """First and one past the last byte that the tensor covers in its storage."""
+    extent = 1 + sum((int(size) - 1) * int(step) for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    count = extent if tensor.numel() else 0
+    first = int(tensor.storage_offset())
+    return first * tensor.element_size(), (first + count) * tensor.element_size()
+
+
+def tensors_of(tree: Any) -> list[torch.Tensor]:
+    """All tensors of a nested structure, in order."""
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def device_of(tensors: list[torch.Tensor]) -> torch.device:
+    """The device that a call's tensors are on: an accelerator's if any is there, else the CPU."""
+    return next((tensor.device for tensor in tensors if tensor.device.type != "cpu"), torch.device("cpu"))
+
+
+def shares_storage(tensor: torch.Tensor, others: list[torch.Tensor]) -> bool:
+    """Whether a tensor aliases any of the others."""
+    if not has_storage(tensor):
+        return any(tensor is other for other in others)
+    own = tensor.untyped_storage()._cdata
+    return any(has_storage(other) and other.untyped_storage()._cdata == own for other in others)
+
+
+class Alias(torch.autograd.Function):
+    """A non-leaf that is no view, over the same storage: what an op may write in place although it requires grad."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor) -> torch.Tensor:
+        """Share the storage."""
+        return tensor.detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        """Pass the gradient on."""
+        return gradient
+
+
+def alias(tensor: torch.Tensor) -> torch.Tensor:
+    """`Alias` over a tensor that requires grad."""
+    aliased: torch.Tensor = Alias.apply(tensor)  # type: ignore[no-untyped-call]
+    return aliased
