@@ -1,0 +1,247 @@
+"""What commands share: the command's shape, flags that several have, the rule for files that are written."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import inspect
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
+
+from graphbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from graphbench.records import Measurement, ProfileRecord
+    from graphbench.report.base import RenderOptions
+
+EXIT_OK = 0
+EXIT_ROWS_FAILED = 4
+EXIT_REGRESSION = 5
+EXIT_INTERRUPTED = 130
+EXIT_PIPE_CLOSED = 141  # what a shell reports of a program that SIGPIPE ended
+
+DISTRIBUTION = "torch-graphbench"
+OptionsT = TypeVar("OptionsT")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises `UsageError` instead of printing and exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        """Report a wrong command line."""
+        raise UsageError(message, hint=f"see {self.prog} --help")
+
+
+class Command(ABC, Generic[OptionsT]):
+    """One command. Its class docstring is its help; its options are one frozen dataclass, `OptionsT`."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's arguments."""
+
+    @abstractmethod
+    def read_options(self, arguments: argparse.Namespace) -> OptionsT:
+        """Turn parsed arguments into options.
+
+        Raises:
+            UsageError: they contradict each other.
+        """
+
+    @abstractmethod
+    def run(self, options: OptionsT) -> int:
+        """Do the work, print the result and return the exit code."""
+
+    def execute(self, arguments: argparse.Namespace) -> int:
+        """Run with parsed arguments."""
+        return self.run(self.read_options(arguments))
+
+    @classmethod
+    def help(cls) -> str:
+        """The first paragraph of the class docstring, in one line."""
+        return " ".join(inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].split())
+
+
+def pick(options_class: type[OptionsT], arguments: argparse.Namespace) -> OptionsT:
+    """Build an options dataclass from the arguments of the same names."""
+    if not dataclasses.is_dataclass(options_class):
+        raise TypeError(f"{options_class.__name__} is no dataclass")
+    names = [field.name for field in dataclasses.fields(options_class)]
+    return options_class(**{name: getattr(arguments, name) for name in names})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewOptions:
+    """How a table is cut and sorted. `top` rows; `sort` a column's name."""
+
+    top: int | None
+    sort: str | None
+    wide: bool
+
+    def keywords(self) -> RenderOptions:
+        """The keywords of a reporter's `render`; what was not asked for is left to its own default."""
+        chosen: RenderOptions = {}
+        if self.top is not None:
+            chosen["top"] = self.top
+        if self.sort is not None:
+            chosen["sort"] = self.sort
+        if self.wide:
+            chosen["wide"] = True
+        return chosen
+
+
+def add_view_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the fields of `ViewOptions`."""
+    group = parser.add_argument_group("table")
+    group.add_argument("--top", type=positive_int, metavar="N", help="print the N first rows of each table")
+    group.add_argument("--sort", metavar="COLUMN", help="sort rows by this column instead of by cost")
+    group.add_argument("--wide", action="store_true", help="print every column")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """How to measure; fields as keywords of `graphbench.api.measure`, where `None` means its default."""
+
+    timer: str
+    l2: str | None
+    values: str
+    warmup: int | None
+    repeat: int | None
+    warmup_ms: float
+    measure_ms: float
+    progress: bool | None
+
+    def keywords(self) -> dict[str, Any]:
+        """The keywords of `graphbench.api.measure` and `profile`."""
+        return dataclasses.asdict(self)
+
+
+def add_measure_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the fields of `MeasureOptions`."""
+    group = parser.add_argument_group("measuring")
+    group.add_argument("--timer", choices=("auto", "cupti", "wallclock"), default="auto", help="default: %(default)s")
+    group.add_argument(
+        "--l2",
+        choices=("cold-read", "cold-write", "warm"),
+        help="state of a GPU's L2 cache before each isolated sample; default: cold-read",
+    )
+    group.add_argument(
+        "--values",
+        choices=("captured", "synthetic"),
+        default="captured",
+        help="isolate on the values that occurred, or on made-up ones in a stable range; default: %(default)s",
+    )
+    group.add_argument("--warmup", type=positive_int, metavar="N", help="warm-up calls, instead of --warmup-ms")
+    group.add_argument("--repeat", type=positive_int, metavar="N", help="samples, instead of --measure-ms")
+    group.add_argument(
+        "--warmup-ms", type=positive_float, default=25.0, metavar="MS", help="per node or kernel; default: %(default)s"
+    )
+    group.add_argument(
+        "--measure-ms",
+        type=positive_float,
+        default=100.0,
+        metavar="MS",
+        help="per node or kernel; default: %(default)s",
+    )
+    group.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="a progress bar on stderr; default: if it takes longer than two seconds",
+    )
+
+
+def positive_int(text: str) -> int:
+    """An argument that is a whole number above 0."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number above 0")
+    return value
+
+
+def positive_float(text: str) -> float:
+    """An argument that is a finite number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number above 0")
+    return value
+
+
+def version() -> str:
+    """The installed version, or that there is none: a checkout can run without being installed."""
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return f"({DISTRIBUTION} is not installed)"
+
+
+def refuse_overwrite(files: Mapping[str, Path], *, force: bool) -> None:
+    """Check, before any work, that no file that will be written exists.
+
+    Raises:
+        UsageError: one does, and `force` is not set.
+    """
+    existing = [str(path) for path in files.values() if path.exists()]
+    if existing and not force:
+        raise UsageError(
+            f"will not overwrite {', '.join(existing)}",
+            hint="choose another folder, or pass --force",
+            subject=existing[0],
+        )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a report.
+
+    Raises:
+        UsageError: the path cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", subject=str(path)) from error
+
+
+def say(text: str) -> None:
+    """Tell the user what is going on, apart from the result: on stderr."""
+    print(f"graphbench: {text}", file=sys.stderr)
+
+
+def failed_rows(record: ProfileRecord) -> tuple[str, ...]:
+    """Name every row of a profile that failed, with its reason."""
+    return tuple(f"{name}: {reason}" for name, reason in _failures(record))
+
+
+def _failures(record: ProfileRecord) -> Iterator[tuple[str, str]]:
+    for region in record.regions:
+        if region.status == "failed":
+            yield region.key, region.reason
+        for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward)):
+            yield from _failed(f"{region.key} {name}", side.plain)
+        for row in region.nodes:
+            yield from _failed(f"{region.key} {row.name}", row.isolated, row.in_graph)
+        for kernel in region.kernels:
+            yield from _failed(f"{region.key} {kernel.key}", kernel.isolated, kernel.in_graph)
+    if record.step is not None:
+        for step_row in record.step.rows:
+            yield from _failed(f"step {step_row.name}", step_row.in_graph)
+
+
+def _failed(name: str, *measurements: Measurement) -> Iterator[tuple[str, str]]:
+    """At most one failure of a row: one that fails alone and in the graph has failed once."""
+    for measurement in measurements:
+        if measurement.status == "failed":
+            yield name, measurement.reason
+            return

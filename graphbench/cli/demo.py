@@ -1,0 +1,82 @@
+"""`graphbench demo`: the whole tool on a small transformer, in about a minute."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from graphbench.cli.common import Command, MeasureOptions, ViewOptions, add_measure_flags, add_view_flags, pick
+from graphbench.cli.output import OutputOptions, add_output_flags, deliver
+from graphbench.models.inputs import InputSpec
+from graphbench.models.sources import ModelSource
+
+_MODEL_FILE = Path(__file__).parent.parent / "models" / "demo.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSize:
+    """A size of the demo's model and batch, chosen so that the device has work."""
+
+    width: int
+    heads: int
+    layers: int
+    vocabulary: int
+    batch: int
+    length: int
+    dtype: str
+
+
+CPU_SIZE = DemoSize(width=256, heads=4, layers=2, vocabulary=2000, batch=4, length=128, dtype="f32")
+GPU_SIZE = DemoSize(width=1024, heads=16, layers=4, vocabulary=32000, batch=8, length=512, dtype="bf16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """Options of `demo`. `device` is `None` for the GPU if there is one."""
+
+    device: str | None
+    measure: MeasureOptions
+    view: ViewOptions
+    output: OutputOptions
+
+
+class DemoCommand(Command[DemoOptions]):
+    """Measure a small transformer, to see what graphbench tells."""
+
+    name: ClassVar[str] = "demo"
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of `demo`."""
+        parser.add_argument("--device", metavar="DEVICE", help="default: the GPU if there is one")
+        add_measure_flags(parser)
+        add_view_flags(parser)
+        add_output_flags(parser)
+
+    def read_options(self, arguments: argparse.Namespace) -> DemoOptions:
+        """Collect the options; the progress bar is on unless refused."""
+        measure = pick(MeasureOptions, arguments)
+        return DemoOptions(
+            device=arguments.device,
+            measure=replace(measure, progress=measure.progress is not False),
+            view=pick(ViewOptions, arguments),
+            output=pick(OutputOptions, arguments),
+        )
+
+    def run(self, options: DemoOptions) -> int:
+        """Build, compile, measure, report."""
+        options.output.check()
+        from graphbench.cli.execute import Job, measure_job, pick_device
+
+        device = pick_device(options.device)
+        size = GPU_SIZE if device.startswith("cuda") else CPU_SIZE
+        arguments = {"width": size.width, "heads": size.heads, "layers": size.layers, "vocabulary": size.vocabulary}
+        tokens = InputSpec(dtype="i64", shape=(size.batch, size.length), bound=size.vocabulary)
+        job = Job(
+            source=ModelSource(file=_MODEL_FILE, target="SmallTransformer", arguments=arguments),
+            inputs=(tokens,),
+            device=device,
+            dtype=size.dtype,
+        )
+        return deliver(measure_job(job, options.measure), options.output, options.view)

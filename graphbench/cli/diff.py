@@ -1,0 +1,67 @@
+"""`graphbench diff`: compare two saved profiles, row by row. Runs without torch."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, say
+
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffOptions:
+    """Options of `diff`. `limit` is the slowdown that fails, as a fraction: 0.05 for 5 %."""
+
+    before: Path
+    after: Path
+    limit: float | None
+
+
+class DiffCommand(Command[DiffOptions]):
+    """Compare two saved profiles, joined on nodes, with a verdict per row."""
+
+    name: ClassVar[str] = "diff"
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of `diff`."""
+        parser.add_argument("before", type=Path, metavar="A", help="the profile to compare with")
+        parser.add_argument("after", type=Path, metavar="B", help="the profile to judge")
+        parser.add_argument(
+            "--fail-on-regression",
+            dest="limit",
+            type=percent,
+            metavar="PERCENT",
+            help="exit with 5 if a row became slower by more than this, for instance 5%%",
+        )
+
+    def read_options(self, arguments: argparse.Namespace) -> DiffOptions:
+        """Collect the options."""
+        return DiffOptions(before=arguments.before, after=arguments.after, limit=arguments.limit)
+
+    def run(self, options: DiffOptions) -> int:
+        """Render the comparison to stdout; judge it if asked to."""
+        from graphbench.analysis.diff import diff, worst_regression
+        from graphbench.document import read
+        from graphbench.report.table import render_diff
+
+        result = diff(read(options.before), read(options.after))
+        text = render_diff(result)
+        print(text, end="" if text.endswith("\n") else "\n")
+        worst = worst_regression(result)
+        if options.limit is None or worst is None or worst <= options.limit:
+            return EXIT_OK
+        say(f"regression of {worst:.1%}, allowed are {options.limit:.1%}")
+        return EXIT_REGRESSION
+
+
+def percent(text: str) -> float:
+    """An argument such as `5%`, as a fraction. The sign is required: 0.05 could mean either."""
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a percentage such as 5%")
+    return float(match.group(1)) / 100

@@ -1,0 +1,92 @@
+"""The files that a measuring command leaves, and what it prints in the end."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphbench.cli.common import (
+    EXIT_OK,
+    EXIT_ROWS_FAILED,
+    ViewOptions,
+    failed_rows,
+    refuse_overwrite,
+    say,
+    write_text,
+)
+from graphbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from graphbench.api import Profile
+
+_SHOWN_FAILURES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputOptions:
+    """Where results go. Without `output_dir` they are printed only."""
+
+    output_dir: Path | None
+    force: bool
+    strict: bool
+
+    def files(self) -> Mapping[str, Path]:
+        """What will be written, by kind."""
+        if self.output_dir is None:
+            return {}
+        names = {"report": "report.txt", "nodes": "nodes.csv", "fusions": "fusions.csv", "profile": "profile.json"}
+        return {kind: self.output_dir / name for kind, name in names.items()}
+
+    def check(self) -> None:
+        """Refuse now what could not be written after minutes of measuring.
+
+        Raises:
+            UsageError: a file exists and `force` is not set, or the folder is a file.
+        """
+        if self.output_dir is not None and self.output_dir.exists() and not self.output_dir.is_dir():
+            raise UsageError(f"--output-dir {self.output_dir}: found a file, expected a folder", subject="--output-dir")
+        refuse_overwrite(self.files(), force=self.force)
+
+
+def add_output_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the fields of `OutputOptions`."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--output-dir",
+        type=Path,
+        metavar="DIR",
+        help="write report.txt, nodes.csv, fusions.csv and profile.json there",
+    )
+    group.add_argument("--force", action="store_true", help="overwrite those files")
+    group.add_argument("--strict", action="store_true", help="exit with 4 if a row failed")
+
+
+def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
+    """Write the files, print the table and return the exit code.
+
+    The profile is saved first: should a report fail, what was measured is not lost.
+    """
+    from graphbench.report import REPORTERS
+
+    record = profile.record
+    files = output.files()
+    if files:
+        files["profile"].parent.mkdir(parents=True, exist_ok=True)
+        profile.save(files["profile"], overwrite=output.force)
+    text = REPORTERS["table"].render(record, **view.keywords())
+    if files:
+        write_text(files["report"], text)
+        for table in ("nodes", "fusions"):
+            write_text(files[table], REPORTERS["csv"].render(record, table=table))
+    print(text, end="" if text.endswith("\n") else "\n")
+    if files:
+        say(f"wrote {', '.join(path.name for path in files.values())} to {output.output_dir}")
+    failures = failed_rows(record)
+    if not output.strict or not failures:
+        return EXIT_OK
+    rows = "row" if len(failures) == 1 else "rows"
+    say(f"{len(failures)} {rows} failed: {'; '.join(failures[:_SHOWN_FAILURES])}")
+    return EXIT_ROWS_FAILED

@@ -1,0 +1,170 @@
+"""`graphbench run`: build a model from a name or a file, compile it, measure it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from graphbench.cli.common import (
+    Command,
+    MeasureOptions,
+    ViewOptions,
+    add_measure_flags,
+    add_view_flags,
+    pick,
+    positive_int,
+)
+from graphbench.cli.output import OutputOptions, add_output_flags, deliver
+from graphbench.errors import UsageError
+from graphbench.models.inputs import FLOAT_DTYPES, SYNTAX, InputSpec, parse_inputs
+from graphbench.models.sources import ModelSource, parse_arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of `run`. `dtype` is a short name; `dynamic` and `device` may be left to torch (`None`)."""
+
+    source: ModelSource
+    inputs: tuple[InputSpec, ...]
+    example_inputs: Path | None
+    device: str | None
+    dtype: str | None
+    seed: int
+    train: bool
+    compile_mode: str | None
+    dynamic: bool | None
+    measure: MeasureOptions
+    view: ViewOptions
+    output: OutputOptions
+
+
+class RunCommand(Command[RunOptions]):
+    """Compile a model and measure every node and every kernel of it.
+
+    Runs under torch.no_grad in eval mode unless --train is given.
+    """
+
+    name: ClassVar[str] = "run"
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of `run`."""
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = SYNTAX
+        _add_model_flags(parser)
+        _add_input_flags(parser)
+        _add_execution_flags(parser)
+        add_measure_flags(parser)
+        add_view_flags(parser)
+        add_output_flags(parser)
+
+    def read_options(self, arguments: argparse.Namespace) -> RunOptions:
+        """Collect the options; refuse contradictions before anything is imported or built."""
+        _check_model_flags(arguments)
+        if arguments.input and arguments.example_inputs:
+            raise UsageError("--input and --example-inputs exclude each other", subject="--input")
+        if arguments.batch_size and (arguments.input or arguments.example_inputs):
+            raise UsageError(
+                "--batch-size is for inferred inputs: those given have their sizes", subject="--batch-size"
+            )
+        source = ModelSource(
+            name=arguments.model,
+            file=arguments.custom_model_file,
+            target=arguments.model_class,
+            arguments=parse_arguments(arguments.model_arg),
+            batch_size=arguments.batch_size,
+            train=arguments.train,
+        )
+        return RunOptions(
+            source=source,
+            inputs=parse_inputs(arguments.input),
+            example_inputs=arguments.example_inputs,
+            device=arguments.device,
+            dtype=arguments.dtype,
+            seed=arguments.seed,
+            train=arguments.train,
+            compile_mode=arguments.compile_mode,
+            dynamic=arguments.dynamic,
+            measure=pick(MeasureOptions, arguments),
+            view=pick(ViewOptions, arguments),
+            output=pick(OutputOptions, arguments),
+        )
+
+    def run(self, options: RunOptions) -> int:
+        """Build, compile, measure, report."""
+        options.output.check()
+        # Imported here: it needs torch, which show and diff must do without.
+        from graphbench.cli.execute import Job, measure_job, pick_device
+
+        job = Job(
+            source=options.source,
+            inputs=options.inputs,
+            example_inputs=options.example_inputs,
+            device=pick_device(options.device),
+            dtype=options.dtype,
+            seed=options.seed,
+            train=options.train,
+            compile_mode=options.compile_mode,
+            dynamic=options.dynamic,
+        )
+        return deliver(measure_job(job, options.measure), options.output, options.view)
+
+
+def _add_model_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("model (either --model, or --custom-model-file with --model-class)")
+    group.add_argument(
+        "--model",
+        metavar="ZOO:NAME",
+        help="torchvision:NAME, timm:NAME or hf:NAME (a model type or a config class); random weights, no download",
+    )
+    group.add_argument("--custom-model-file", type=Path, metavar="FILE", help="a Python file that defines the model")
+    group.add_argument(
+        "--model-class", metavar="NAME", help="a module class in it, or a function that returns a module"
+    )
+    group.add_argument(
+        "--model-arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an argument of the constructor, or of the configuration for hf:; repeatable",
+    )
+
+
+def _add_input_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("inputs (inferred for zoo models, or from example_inputs() in the model file)")
+    group.add_argument(
+        "--input", action="append", default=[], metavar="SPEC", help="one input of the model, see below; repeatable"
+    )
+    group.add_argument(
+        "--example-inputs", type=Path, metavar="FILE", help="saved tensors, .pt (no code in it is run) or .safetensors"
+    )
+    group.add_argument("--batch-size", type=positive_int, metavar="N", help="of inferred inputs; default: 1")
+    group.add_argument("--seed", type=int, default=0, help="of weights and inputs; default: %(default)s")
+
+
+def _add_execution_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("execution")
+    group.add_argument("--train", action="store_true", help="a training step: forward, loss and backward")
+    group.add_argument("--device", metavar="DEVICE", help="for instance cuda:1; default: the GPU if there is one")
+    group.add_argument(
+        "--dtype", choices=FLOAT_DTYPES, help="of the model and of inferred inputs; those given are left as they are"
+    )
+    group.add_argument("--compile-mode", metavar="MODE", help="torch.compile's mode, for instance max-autotune")
+    group.add_argument(
+        "--dynamic", action=argparse.BooleanOptionalAction, help="torch.compile's dynamic; default: torch decides"
+    )
+
+
+def _check_model_flags(arguments: argparse.Namespace) -> None:
+    custom = (arguments.custom_model_file, arguments.model_class)
+    if arguments.model is not None and custom != (None, None):
+        raise UsageError("--model excludes --custom-model-file and --model-class", subject="--model")
+    if arguments.model is None and custom == (None, None):
+        raise UsageError(
+            "no model given",
+            hint="--model torchvision:resnet18, or --custom-model-file model.py --model-class Net",
+            subject="--model",
+        )
+    if arguments.model is None and None in custom:
+        raise UsageError("--custom-model-file and --model-class go together", subject="--custom-model-file")

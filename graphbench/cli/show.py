@@ -1,0 +1,59 @@
+"""`graphbench show`: print a saved profile. Runs without torch."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from graphbench.cli.common import Command, ViewOptions, add_view_flags, pick
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowOptions:
+    """Options of `show`. `table` says which table a CSV holds; `None` unless asked for."""
+
+    profile: Path
+    format: str
+    table: str | None
+    view: ViewOptions
+
+
+class ShowCommand(Command[ShowOptions]):
+    """Print a saved profile as a table, CSV, JSON or Markdown."""
+
+    name: ClassVar[str] = "show"
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments of `show`."""
+        parser.add_argument("profile", type=Path, metavar="PROFILE", help="a profile.json")
+        parser.add_argument(
+            "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
+        )
+        parser.add_argument("--table", choices=("nodes", "fusions"), help="which table a CSV holds; default: nodes")
+        add_view_flags(parser)
+
+    def read_options(self, arguments: argparse.Namespace) -> ShowOptions:
+        """Collect the options; those that a format does not take, its reporter refuses."""
+        return ShowOptions(
+            profile=arguments.profile,
+            format=arguments.format,
+            table=arguments.table,
+            view=pick(ViewOptions, arguments),
+        )
+
+    def run(self, options: ShowOptions) -> int:
+        """Render the profile to stdout."""
+        # Imported here: each command pays only for what it uses.
+        from graphbench.document import read
+        from graphbench.report import REPORTERS
+
+        record = read(options.profile)
+        keywords = options.view.keywords()
+        table = options.table or ("nodes" if options.format == "csv" else None)
+        if table is not None:
+            keywords["table"] = table
+        text = REPORTERS[options.format].render(record, **keywords)
+        print(text, end="" if text.endswith("\n") else "\n")
+        return 0

@@ -1,0 +1,1 @@
+"""Measures captured regions and recorded steps: hands isolation, timing and labels to the execution of both sides."""

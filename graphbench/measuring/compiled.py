@@ -1,0 +1,218 @@
+"""The compiled side of a region: its kernel calls labelled in order, and each isolated where its live arguments are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from graphbench.execution.replay import Backward, backward_of, backward_on_this_thread, shadow
+from graphbench.inductor import wrapper as wrappers
+from graphbench.inductor.compile import CompiledGraph
+from graphbench.inductor.sites import Site
+from graphbench.isolate.compare import compare_tensors
+from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.runs import Label, WholeRun, unmeasured
+from graphbench.provenance.ownership import Ownership, owned
+from graphbench.provenance.sources import roles
+from graphbench.records import Comparison, KernelRecord, Measurement, PostGradNode
+from graphbench.regions import Region
+
+
+@dataclass(slots=True)
+class CompiledSide:
+    """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far."""
+
+    graph: CompiledGraph
+    wrapper: wrappers.Wrapper
+    ownership: dict[str, Ownership]
+    isolated: dict[str, Measurement] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    differences: dict[str, Comparison] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: CompiledGraph) -> CompiledSide:
+        """Prepare a graph's wrapper and work out what its kernels execute."""
+        return cls(graph, wrappers.prepare(graph), owned(graph.post_grad, graph.kernels))
+
+    def row(self, site: Site) -> str:
+        """The kernel's key within its region: `forward/name:handle`."""
+        return f"{self.graph.phase}/{site.key}"
+
+    def rows(self) -> list[str]:
+        """Keys of all kernel calls in the wrapper."""
+        return [self.row(site) for site in self.wrapper.sites]
+
+    def labelling(self, label: Label) -> AbstractContextManager[None]:
+        """While inside, every kernel call of this graph goes under its label."""
+
+        def on_kernel(
+            graph: CompiledGraph,
+            site: Site,
+            function: Callable[..., Any],
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+        ) -> Any:
+            return label.call(self.row(site), lambda: function(*args, **kwargs))
+
+        return wrappers.labelled(self.wrapper, on_kernel)
+
+    def isolating(
+        self, isolator: Isolator, expected: Mapping[str, tuple[str, torch.Tensor]], tick: Callable[[], None]
+    ) -> AbstractContextManager[None]:
+        """While inside, every kernel call of this graph is isolated when it is first reached.
+
+        Args:
+            isolator: times the units.
+            expected: node name and eager value by the post-grad node that should hold it.
+            tick: called after every isolated kernel.
+        """
+
+        def on_kernel(
+            graph: CompiledGraph,
+            site: Site,
+            function: Callable[..., Any],
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+        ) -> Any:
+            row = self.row(site)
+            self.calls[row] = self.calls.get(row, 0) + 1
+            if row in self.isolated:
+                return function(*args, **kwargs)
+            call = self._call(site, function, args, kwargs)
+            result, verdict = isolator.isolate(call, lambda: function(*args, **kwargs))
+            self.isolated[row] = verdict.measurement
+            self._compare(site, args, kwargs, result, expected)
+            tick()
+            return result
+
+        return wrappers.labelled(self.wrapper, on_kernel)
+
+    def _call(self, site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        written = wrappers.written_arguments(self.wrapper, site, function, args, kwargs)
+        tensors = tuple(
+            value
+            for position in written
+            if isinstance(value := args[position] if isinstance(position, int) else kwargs.get(position), torch.Tensor)
+        )
+        # Generated kernels are told apart by their graph; library calls are the same everywhere.
+        identity = site.name if site.kind in ("extern", "fallback", "custom") else (id(self.graph), site.name)
+        return Call(self.row(site), function, args, kwargs, identity=identity, written=tensors)
+
+    def _compare(
+        self,
+        site: Site,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        expected: Mapping[str, tuple[str, torch.Tensor]],
+    ) -> None:
+        """Compare what a kernel wrote with eager's value of the node that it holds; the largest difference is kept."""
+        ownership = self.ownership.get(site.key)
+        if ownership is None:
+            return
+        variables = dict(zip(site.arguments, args, strict=False))
+        variables[site.target] = kwargs.get("out", result)
+        for buffer, post_grad in ownership.holds.items():
+            tensor = variables.get(buffer)
+            if post_grad not in expected or not isinstance(tensor, torch.Tensor):
+                continue
+            node, value = expected[post_grad]
+            if tensor.dtype != value.dtype or tensor.numel() != value.numel():
+                continue
+            if tensor.shape != value.shape:
+                tensor, value = tensor.reshape(-1), value.reshape(-1)
+            found = replace(compare_tensors(tensor, value, tolerance=10.0), note=node)
+            known = self.differences.get(self.row(site))
+            if known is None or (known.max_abs or 0.0) <= (found.max_abs or 0.0):
+                self.differences[self.row(site)] = found
+
+    def records(self, in_graph: Mapping[str, Measurement], reason: str) -> tuple[KernelRecord, ...]:
+        """The graph's kernels with what was measured of them; `reason` says why a side did not run."""
+        nodes = {node.name: node for node in self.graph.post_grad}
+        return tuple(self._record(site, nodes, in_graph, reason) for site in self.wrapper.sites)
+
+    def _record(
+        self, site: Site, nodes: Mapping[str, PostGradNode], in_graph: Mapping[str, Measurement], reason: str
+    ) -> KernelRecord:
+        row = self.row(site)
+        ownership = self.ownership.get(site.key, Ownership())
+        absent = unmeasured(reason or "not executed by the replayed call")
+        return KernelRecord(
+            key=row,
+            phase=self.graph.phase,
+            name=site.name,
+            handle=site.handle,
+            kind=site.kind,
+            calls=self.calls.get(row, 0),
+            executes=tuple(name for name in nodes if name in ownership.executes | ownership.recomputes),
+            roles=roles(ownership, nodes),
+            isolated=self.isolated.get(row, absent),
+            in_graph=in_graph.get(row, absent),
+            difference=self.differences.get(row),
+        )
+
+
+def forward_run(region: Region, label: Label, side: CompiledSide | None) -> WholeRun:
+    """The compiled forward, exactly as a call of the model would run it."""
+    capture = region.capture
+    assert capture is not None
+    run = WholeRun(
+        f"{region.key} forward", str(capture.device), lambda: shadow(capture.values), lambda a: _call(region, a)
+    )
+    if side is not None:
+        run.instrumented = lambda: side.labelling(label)
+    return run
+
+
+def _call(region: Region, args: list[Any]) -> Any:
+    assert region.compiled is not None
+    return region.compiled(*args)
+
+
+def pending_backward(region: Region) -> Backward | None:
+    """Run the forward on fresh arguments and return its backward, or `None` when there is none."""
+    capture = region.capture
+    assert capture is not None
+    args = shadow(capture.values)
+    return backward_of(_call(region, args), args)
+
+
+def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:
+    """The compiled backward. A forward is run for each, untimed: compiled graphs give their saved buffers away."""
+    capture = region.capture
+    assert capture is not None
+
+    def body(pending: Backward | None) -> Any:
+        assert pending is not None
+        with backward_on_this_thread():
+            return pending.run()
+
+    return WholeRun(
+        f"{region.key} backward",
+        str(capture.device),
+        lambda: pending_backward(region),
+        body,
+        instrumented=lambda: side.labelling(label),
+    )
+
+
+def held_nodes(side: CompiledSide, single: Collection[str]) -> dict[str, str]:
+    """Dynamo node by post-grad node, where a kernel's buffer holds exactly that node's value.
+
+    Args:
+        side: the forward graph.
+        single: Dynamo nodes with one output.
+
+    A node lowers to a chain of post-grad nodes; only the last of the chain has its value.
+    """
+    last: dict[str, str] = {}
+    for node in side.graph.post_grad:
+        if node.target != "getitem":
+            for source in node.sources:
+                last[source] = node.name
+    holding = {name for ownership in side.ownership.values() for name in ownership.holds.values()}
+    return {post_grad: node for node, post_grad in last.items() if post_grad in holding and node in single}

@@ -1,0 +1,153 @@
+"""The eager side of a region: its nodes labelled in order, and each isolated where its live inputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphbench.errors import CaptureError
+from graphbench.execution.interpreter import run_eager
+from graphbench.execution.replay import shadow
+from graphbench.isolate.bench_unit import RngState
+from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.runs import Label, WholeRun, unmeasured
+from graphbench.records import Measurement, NodeKind, NodeRecord
+from graphbench.regions import Region
+from graphbench.tensors import spec_of, tensors_of
+
+VALUES_BUDGET_BYTES = 1 << 30
+
+
+@dataclass(slots=True)
+class EagerResults:
+    """What the isolating pass found, by node name; `values` are eager results wanted for comparison with kernels."""
+
+    isolated: dict[str, Measurement] = field(default_factory=dict)
+    kinds: dict[str, NodeKind] = field(default_factory=dict)
+    outputs: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    values: dict[str, torch.Tensor] = field(default_factory=dict)
+    result: Any = None
+    draws: bool = False
+    stopped: str = ""
+
+
+def eager_run(region: Region, label: Label) -> WholeRun:
+    """The region's own graph, node by node, every call but those that only set state under its node's label."""
+    capture = region.capture
+    assert capture is not None
+    state = {node.name for node in region.nodes if node.kind == "state"}
+
+    def visit(node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
+        return call() if node.name in state else label.call(node.name, call)
+
+    def body(args: list[Any]) -> Any:
+        return run_eager(region.gm, args, visit) if label.session is not None else region.gm(*args)
+
+    return WholeRun(f"{region.key} eager", str(capture.device), lambda: shadow(capture.values), body)
+
+
+def isolate_nodes(
+    region: Region, isolator: Isolator, wanted: Collection[str], tick: Callable[[], None]
+) -> EagerResults:
+    """Isolate every node during one eager run.
+
+    Args:
+        region: a captured region.
+        isolator: times the units.
+        wanted: nodes whose eager value is kept for comparison, up to a budget of 1 GiB.
+        tick: called after every node.
+
+    Returns:
+        Results by node. When the run stops early, the nodes behind it are missing and `stopped` says why.
+    """
+    found = EagerResults()
+    kinds = {node.name: node.kind for node in region.nodes}
+    held = 0
+    capture = region.capture
+    assert capture is not None
+    rng = RngState(capture.device)
+
+    def visit(node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
+        nonlocal held
+        if kinds[node.name] == "state":
+            result = call()
+            found.isolated[node.name] = unmeasured("sets state only; runs, but is no timed row")
+        else:
+            result = _isolate_node(node, args, kwargs, call, isolator, found)
+        found.outputs[node.name] = tuple(spec_of(tensor) for tensor in tensors_of(result))
+        if node.name in wanted and isinstance(result, torch.Tensor):
+            held += result.nbytes
+            if held <= VALUES_BUDGET_BYTES:
+                found.values[node.name] = result.detach().clone()
+        tick()
+        return result
+
+    try:
+        found.result = run_eager(region.gm, shadow(capture.values), visit)
+    except CaptureError as error:
+        found.stopped = error.message
+    found.draws = rng.moved()
+    return found
+
+
+def _isolate_node(
+    node: fx.Node,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    call: Callable[[], Any],
+    isolator: Isolator,
+    found: EagerResults,
+) -> Any:
+    function = _function_of(node)
+    unit = Call(node.name, function, args, kwargs, identity=node.target, state=_live_state(), with_grad=True)
+    result, verdict = isolator.isolate(unit, call)
+    found.isolated[node.name] = verdict.measurement
+    if verdict.has_effect is False:
+        found.kinds[node.name] = "host"
+    elif verdict.is_view:
+        found.kinds[node.name] = "view"
+    return result
+
+
+def _function_of(node: fx.Node) -> Callable[..., Any]:
+    """What a node calls: a function, or a method of its first argument."""
+    target = node.target
+    if isinstance(target, str):
+        name = target
+
+        def method(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(owner, name)(*args, **kwargs)
+
+        method.__name__ = name
+        return method
+    return target
+
+
+def _live_state() -> tuple[object, ...]:
+    """Ambient state at this node, as the graph itself may have changed it."""
+    kinds = ("cpu", "cuda")
+    autocast = tuple((torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds)
+    return (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_dtype())
+
+
+def node_records(
+    region: Region, found: EagerResults, in_graph: dict[str, Measurement], reason: str
+) -> tuple[NodeRecord, ...]:
+    """The region's nodes with what was measured of them; `reason` says why in-graph times are missing."""
+    behind = found.stopped or "eager replay did not reach it"
+    return tuple(
+        replace(
+            node,
+            kind=found.kinds.get(node.name, node.kind),
+            outputs=found.outputs.get(node.name, node.outputs),
+            isolated=found.isolated.get(node.name, unmeasured(behind)),
+            in_graph=in_graph.get(
+                node.name, unmeasured("sets state only" if node.kind == "state" else reason or behind)
+            ),
+        )
+        for node in region.nodes
+    )

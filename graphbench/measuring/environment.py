@@ -1,0 +1,76 @@
+"""What the numbers are made on, read once per profile."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graphbench.records import Environment
+from graphbench.timing import cupti_setup
+
+
+def environment(device: torch.device, options: tuple[tuple[str, str], ...]) -> Environment:
+    """The environment of measurements on a device. What cannot be read is `None`."""
+    properties: Any = torch.cuda.get_device_properties(device) if device.type == "cuda" else None
+    return Environment(
+        torch=torch.__version__,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cpu=_cpu_name(),
+        num_threads=torch.get_num_threads(),
+        triton=_version("triton"),
+        cuda=torch.version.cuda,
+        driver=_driver(),
+        libcupti=_libcupti() if properties else None,
+        options=options,
+        gpu=properties.name if properties else None,
+        gpu_l2_bytes=properties.L2_cache_size if properties else None,
+        gpu_memory_bytes=properties.total_memory if properties else None,
+        sm_clock_mhz=_sm_clock_mhz(device) if properties else None,
+    )
+
+
+def _sm_clock_mhz(device: torch.device) -> int | None:
+    """The SM clock now, through NVML; `None` without the extra `gpu`.
+
+    Source: `torch.cuda.clock_rate`, torch 2.11.
+    """
+    try:
+        return int(torch.cuda.clock_rate(device))
+    except (ImportError, RuntimeError):
+        return None
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _driver() -> str | None:
+    """The kernel driver's version as Linux shows it."""
+    version = Path("/proc/driver/nvidia/version")
+    if not version.is_file():
+        return None
+    words = version.read_text(errors="replace").split()
+    return next((word for word in words if word.count(".") >= 1 and word[0].isdigit()), None)
+
+
+def _libcupti() -> str:
+    """Version and path of the libcupti in use."""
+    library = cupti_setup.load()
+    return f"{library.version} ({library.path})"

@@ -1,0 +1,136 @@
+"""Isolates one call, times it, and says what happened as a measurement: number, shared number, or reason."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from graphbench.errors import GraphbenchError
+from graphbench.isolate.bench_unit import BenchUnit, RngState
+from graphbench.isolate.specs import unit_key
+from graphbench.measuring.options import Timers
+from graphbench.records import Measurement, Policy
+from graphbench.timing import loop
+
+UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost."""
+
+    row: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    identity: object
+    state: tuple[object, ...] = ()
+    written: tuple[torch.Tensor, ...] = ()
+    with_grad: bool = False
+    on_device: bool = False
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What isolating a call found. `is_view` and `has_effect` are `None` when its trial failed."""
+
+    measurement: Measurement
+    is_view: bool | None = None
+    has_effect: bool | None = None
+
+
+@dataclass(slots=True)
+class Isolator:
+    """Isolates calls on one device; equal ones are measured once and refer to the row that was."""
+
+    device: torch.device
+    timers: Timers
+    policy: Policy
+    done: dict[tuple[object, ...], tuple[str, Verdict]] = field(default_factory=dict)
+
+    def isolate(self, call: Call, real: Callable[[], Any]) -> tuple[Any, Verdict]:
+        """Time a call on pooled copies, then make the real call and compare.
+
+        Args:
+            call: the call, with its live arguments.
+            real: makes the real call.
+
+        Returns:
+            The real call's result, and the verdict. Only the real call's exceptions leave this function.
+        """
+        key = self._key(call)
+        if key in self.done:
+            first, verdict = self.done[key]
+            return real(), replace(verdict, measurement=replace(verdict.measurement, shared_with=first))
+        unit, verdict = self._measure(call)
+        result = real()
+        if unit is not None:
+            fidelity = unit.compare(result)
+            verdict.measurement = replace(verdict.measurement, fidelity=fidelity)
+        if verdict.measurement.status == "ok":
+            self.done[key] = (call.row, verdict)
+        return result, verdict
+
+    def _key(self, call: Call) -> tuple[object, ...]:
+        kwargs = {name: value for name, value in call.kwargs.items() if name != "stream"}
+        return unit_key(call.identity, call.args, kwargs, call.state, self.policy)
+
+    def _measure(self, call: Call) -> tuple[BenchUnit | None, Verdict]:
+        unit: BenchUnit | None = None
+        rng = RngState(self.device)
+        try:
+            with _own_stream(self.device) as stream:
+                unit = self._unit(call, stream)
+                return unit, Verdict(self._timed(unit), unit.is_view, unit.has_effect)
+        except GraphbenchError as error:
+            return unit, Verdict(Measurement(status="failed", reason=error.message))
+        except Exception as error:  # noqa: BLE001 - whatever the user's op raises fails its row, not the run
+            lines = str(error).strip().splitlines()
+            return unit, Verdict(
+                Measurement(
+                    status="failed", reason=f"alone it raises {type(error).__name__}: {lines[0] if lines else ''}"
+                )
+            )
+        finally:
+            rng.restore()  # the real call must draw what it would have drawn
+
+    def _timed(self, unit: BenchUnit) -> Measurement:
+        if unit.device == "cpu" != self.device.type and not unit.may_launch_nothing:
+            return Measurement(status="skipped", reason=f"runs on the CPU, not on {self.device}")
+        return loop.measure(self.timers.isolated, unit, self.policy, values=self.policy.values)
+
+    def _unit(self, call: Call, stream: int | None) -> BenchUnit:
+        kwargs = dict(call.kwargs)
+        if "stream" in kwargs and stream is not None:
+            kwargs["stream"] = stream
+        return BenchUnit(
+            call.row,
+            call.function,
+            call.args,
+            kwargs,
+            written=call.written,
+            with_grad=call.with_grad and torch.is_grad_enabled(),
+            values=self.policy.values,
+            device=self.device,
+            draws_apart="_scaled_dot_product" in call.row,
+            undefined=getattr(call.function, "__name__", "") in UNDEFINED or str(call.identity) in UNDEFINED,
+        )
+
+
+@contextlib.contextmanager
+def _own_stream(device: torch.device) -> Iterator[int | None]:
+    """A side stream of the device, ordered after and before everything else; its raw handle, `None` on the CPU."""
+    if device.type != "cuda":
+        yield None
+        return
+    torch.cuda.synchronize(device)
+    stream = torch.cuda.Stream(device)
+    with torch.cuda.device(device), torch.cuda.stream(stream):
+        try:
+            yield stream.cuda_stream
+        finally:
+            torch.cuda.synchronize(device)

@@ -1,0 +1,198 @@
+"""Measures one region: both sides as wholes and in order, every unit alone, and puts the records together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from graphbench.capture import ambient
+from graphbench.isolate.compare import compare_trees
+from graphbench.measuring import compiled as compiling
+from graphbench.measuring.compiled import CompiledSide
+from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
+from graphbench.measuring.isolating import Isolator
+from graphbench.measuring.options import Timers
+from graphbench.measuring.runs import Label, measure_side
+from graphbench.provenance.fates import fates
+from graphbench.records import Comparison, KernelRecord, Measurement, NodeRecord, Policy, RegionRecord, Side
+from graphbench.regions import Region
+
+Tick = Callable[[], None]
+
+
+def skipped(region: Region, reason: str) -> RegionRecord:
+    """A region that is not measured, with what is known of it."""
+    capture = region.capture
+    return RegionRecord(
+        key=region.key,
+        compile_id=region.compile_id,
+        status="skipped",
+        reason=reason,
+        location=region.location,
+        calls=region.calls,
+        inputs=capture.records if capture else (),
+        ambient=capture.ambient if capture else None,
+        nodes=tuple(_marked(node, reason) for node in region.nodes),
+    )
+
+
+def _marked(node: NodeRecord, reason: str) -> NodeRecord:
+    missing = Measurement(status="skipped", reason=reason)
+    return replace(node, isolated=missing, in_graph=missing)
+
+
+def unit_count(region: Region) -> int:
+    """How many units measuring the region will visit, for the progress bar."""
+    return len(region.nodes) + sum(len(graph.kernels) for graph in region.graphs)
+
+
+def measure_region(region: Region, timers: Timers, policy: Policy, tick: Tick) -> RegionRecord:
+    """Measure a captured region. What fails is a row or a side with its reason; the region's own result is not touched.
+
+    Raises:
+        CaptureError: an input was replaced since capture.
+    """
+    region.check_inputs()
+    capture = region.capture
+    assert capture is not None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(ambient.rng_untouched())
+        stack.enter_context(ambient.restored(capture.ambient))
+        if capture.device.type == "cuda":
+            stack.enter_context(torch.cuda.device(capture.device))
+        return _Measuring(region, timers, policy, tick).record()
+
+
+class _Measuring:
+    """The steps of measuring one region, and what each leaves behind."""
+
+    def __init__(self, region: Region, timers: Timers, policy: Policy, tick: Tick) -> None:
+        self.region = region
+        self.timers = timers
+        self.policy = policy
+        self.tick = tick
+        assert region.capture is not None
+        self.isolator = Isolator(region.capture.device, timers, policy)
+        self.notes: list[str] = []
+        self.has_backward = self._has_backward()
+        self.sides = self._sides()
+
+    def _has_backward(self) -> bool:
+        """Whether the region's results require grad; running it once also makes Inductor compile the backward."""
+        pending = compiling.pending_backward(self.region)
+        if pending is None:
+            return False
+        pending.run()
+        return True
+
+    def _sides(self) -> dict[str, CompiledSide]:
+        found = {}
+        for phase in ("forward", "backward"):
+            graph = self.region.graph(phase)
+            if graph is not None:
+                found[phase] = CompiledSide.of(graph)
+        if "forward" not in found:
+            self.notes.append(
+                "Inductor made no kernels of the forward graph: it does nothing, or only returns its inputs"
+            )
+        return found
+
+    def record(self) -> RegionRecord:
+        region = self.region
+        label = Label()
+        eager_side, eager_rows = measure_side(
+            eager_run(region, label), label, lambda: [node.name for node in region.nodes], self.timers, self.policy
+        )
+        forward_side, forward_rows = self._forward(label)
+        backward_side, backward_rows = self._backward(label)
+        found, outputs = self._isolate()
+        nodes = node_records(region, found, eager_rows, eager_side.reason)
+        kernels = self._kernels(forward_rows, forward_side) + self._kernels(backward_rows, backward_side, "backward")
+        return self._assemble(nodes, kernels, (eager_side, forward_side, backward_side), outputs)
+
+    def _forward(self, label: Label) -> tuple[Side, dict[str, Measurement]]:
+        side = self.sides.get("forward")
+        run = compiling.forward_run(self.region, label, side)
+        return measure_side(run, label, side.rows if side else list, self.timers, self.policy)
+
+    def _backward(self, label: Label) -> tuple[Side, dict[str, Measurement]]:
+        side = self.sides.get("backward")
+        if not self.has_backward:
+            return Side(reason="the region has no backward: none of its results requires grad"), {}
+        if side is None:
+            return Side(reason="Inductor made no kernels of the backward graph"), {}
+        return measure_side(
+            compiling.backward_run(self.region, label, side), label, side.rows, self.timers, self.policy
+        )
+
+    def _isolate(self) -> tuple[EagerResults, Comparison | None]:
+        """Every unit alone: nodes in one eager run, kernels in one compiled run of each phase."""
+        forward = self.sides.get("forward")
+        single = {node.name for node in self.region.nodes if len(node.outputs) == 1}
+        held = compiling.held_nodes(forward, single) if forward else {}
+        found = isolate_nodes(self.region, self.isolator, set(held.values()), self.tick)
+        values = {} if found.draws else found.values
+        expected = {post_grad: (node, values[node]) for post_grad, node in held.items() if node in values}
+        result = self._isolate_kernels(forward, expected)
+        if found.draws:
+            self.notes.append("random ops draw other numbers when compiled: eager and compiled values are not compared")
+            return found, Comparison(equal=None, max_abs=None, note="random ops draw other numbers when compiled")
+        if found.stopped:
+            return found, Comparison(equal=None, max_abs=None, note=found.stopped)
+        return found, compare_trees(result, found.result, tolerance=10.0)
+
+    def _isolate_kernels(self, forward: CompiledSide | None, expected: dict[str, tuple[str, torch.Tensor]]) -> Any:
+        run = compiling.forward_run(self.region, Label(), None)
+        run.prepare()
+        with forward.isolating(self.isolator, expected, self.tick) if forward else contextlib.nullcontext():
+            result = run.run()
+        backward = self.sides.get("backward")
+        if self.has_backward and backward is not None:
+            pending = compiling.backward_run(self.region, Label(), backward)
+            pending.prepare()
+            with backward.isolating(self.isolator, {}, self.tick):
+                pending.run()
+        return result
+
+    def _kernels(self, rows: dict[str, Measurement], side: Side, phase: str = "forward") -> tuple[KernelRecord, ...]:
+        compiled = self.sides.get(phase)
+        return compiled.records(rows, side.reason) if compiled else ()
+
+    def _assemble(
+        self,
+        nodes: tuple[NodeRecord, ...],
+        kernels: tuple[KernelRecord, ...],
+        sides: tuple[Side, Side, Side],
+        outputs: Comparison | None,
+    ) -> RegionRecord:
+        region, capture = self.region, self.region.capture
+        assert capture is not None
+        post_grad = tuple(node for side in self.sides.values() for node in side.graph.post_grad)
+        results = [
+            source.name
+            for source in next(node for node in region.gm.graph.nodes if node.op == "output").all_input_nodes
+        ]
+        known = fates(nodes, (node for node in post_grad if node.phase == "forward"), kernels, results)
+        return RegionRecord(
+            key=region.key,
+            compile_id=region.compile_id,
+            status="ok",
+            location=region.location,
+            device=str(capture.device),
+            calls=region.calls,
+            inputs=capture.records,
+            ambient=capture.ambient,
+            nodes=tuple(replace(node, fate=known[node.name]) for node in nodes),
+            post_grad=tuple(node for node in post_grad if node.op not in ("placeholder", "get_attr")),
+            kernels=kernels,
+            eager=sides[0],
+            forward=sides[1],
+            backward=sides[2],
+            outputs=outputs,
+            captured_bytes=capture.nbytes,
+            notes=tuple(self.notes),
+        )

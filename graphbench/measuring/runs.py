@@ -1,0 +1,128 @@
+"""Whole runs of a region: uninstrumented as one unit, and labelled row by row in real execution order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from graphbench.analysis.stats import quantile
+from graphbench.errors import GraphbenchError
+from graphbench.measuring.options import Timers
+from graphbench.records import NOT_MEASURED, Measurement, Policy, Side
+from graphbench.timing import loop
+from graphbench.timing.base import Session
+from graphbench.timing.host import host_times
+
+MOST_RUNS = 50
+
+
+@dataclass(slots=True)
+class WholeRun:
+    """A `timing.loop.Unit` over a whole run: `setup` makes fresh arguments, `body` runs on what it returned.
+
+    `instrumented` is entered around the labelled runs, for what must be in place while labels are taken.
+    """
+
+    name: str
+    device: str
+    setup: Callable[[], Any]
+    body: Callable[[Any], Any]
+    instrumented: Callable[[], AbstractContextManager[None]] = nullcontext
+    may_launch_nothing: bool = True
+    needs_restore: bool = True
+    _ready: Any = None
+
+    def prepare(self) -> None:
+        """Make the next run's arguments."""
+        self._ready = self.setup()
+
+    def run(self) -> object:
+        """Run once."""
+        ready, self._ready = self._ready, None
+        return self.body(ready)
+
+    def allocations(self) -> int | None:
+        """Device allocations so far; `None` on the CPU."""
+        if not self.device.startswith("cuda"):
+            return None
+        return int(torch.cuda.memory_stats(self.device)["num_device_alloc"])
+
+
+class Label:
+    """The label of the run in progress; rows go unlabelled while no session is open."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.sample = 0
+
+    def call(self, row: str, function: Callable[[], Any]) -> Any:
+        """Make a call under a row's label."""
+        if self.session is None:
+            return function()
+        with self.session.label(row, self.sample):
+            return function()
+
+
+def measure_side(
+    run: WholeRun, label: Label, rows: Callable[[], list[str]], timers: Timers, policy: Policy
+) -> tuple[Side, dict[str, Measurement]]:
+    """Time a run as a whole, then again with every row labelled.
+
+    Args:
+        run: the run; while it runs it sends its calls through `label`.
+        label: shared with the run.
+        rows: the rows that it labels, asked for afterwards.
+        timers: instruments; whole runs find the caches as the run before left them.
+        policy: budgets.
+
+    Returns:
+        The side's totals, and in-graph measurements by row. When something fails, a side that says why.
+    """
+    try:
+        plain = loop.measure(timers.running, run, policy, values="captured", whole=True)
+    except GraphbenchError as error:
+        return Side(reason=error.message, plain=Measurement(status="failed", reason=error.message)), {}
+    n_runs = _run_count(plain, policy)
+    _, wall_ns = host_times(timers.running, run, n_runs)
+
+    def body(session: Session) -> None:
+        for sample in range(n_runs):
+            with session.preparation():
+                run.prepare()
+            label.session, label.sample = session, sample
+            try:
+                with session.window(sample):
+                    result = run.run()
+            finally:
+                label.session = None
+            del result
+
+    try:
+        with run.instrumented():
+            recording = timers.running.record(body)
+        totals = loop.run_record(recording, n_runs)
+        found = loop.in_graph(
+            recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values="captured"
+        )
+    except GraphbenchError as error:
+        return Side(reason=error.message, plain=plain, wall_ns=wall_ns), {}
+    return Side(run=totals, plain=plain, wall_ns=wall_ns), found
+
+
+def _run_count(plain: Measurement, policy: Policy) -> int:
+    """Labelled runs within the measuring budget, judged by the uninstrumented run's host and device time."""
+    if policy.repeat is not None:
+        return policy.repeat
+    if plain.samples is None:
+        return policy.min_samples
+    typical_ns = max(quantile(plain.samples.busy_ns, 0.5), quantile(plain.samples.host_ns, 0.5), 1.0)
+    return int(max(policy.min_samples, min(MOST_RUNS, policy.measure_ms * 1e6 / typical_ns)))
+
+
+def unmeasured(reason: str) -> Measurement:
+    """A skipped measurement, for rows of a side that did not run."""
+    return Measurement(status="skipped", reason=reason) if reason else NOT_MEASURED

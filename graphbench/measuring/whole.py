@@ -1,0 +1,141 @@
+"""Measures everything a session captured, and puts the profile's record together."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import metadata
+
+import torch
+from tqdm import tqdm
+
+from graphbench.document import SCHEMA_VERSION
+from graphbench.errors import CaptureError, GraphbenchError
+from graphbench.measuring.environment import environment
+from graphbench.measuring.options import MeasureOptions, policy_of, timers_for
+from graphbench.measuring.region import Tick, measure_region, skipped, unit_count
+from graphbench.records import ProfileRecord, RegionRecord, StepRecord
+from graphbench.regions import Region
+from graphbench.session import Session
+
+NEVER_CALLED = "compiled, but never called"
+NO_OPS = "its graph has no ops"
+
+
+def measure_session(
+    session: Session, options: MeasureOptions, *, step: StepRecord | None = None, reached: Collection[str] | None = None
+) -> ProfileRecord:
+    """Measure the session's regions.
+
+    Args:
+        session: what was captured.
+        options: how to measure.
+        step: a recorded step to go into the profile.
+        reached: keys of the regions that the step ran; others are skipped with that reason.
+
+    Raises:
+        CaptureError: nothing was captured; the message says why.
+        UsageError: an option that does not fit the device.
+        SetupError: the instrument for the device is missing.
+    """
+    if not session.regions:
+        raise nothing_captured(session)
+    device = _device(session)
+    timers = timers_for(options, device)
+    policy = policy_of(options, timers)
+    records: list[RegionRecord] = []
+    with _progress(session.regions, options.progress) as tick:
+        for region in session.regions:
+            reason = _why_not(session, region, options, device, reached)
+            if reason:
+                records.append(skipped(region, reason))
+                continue
+            try:
+                records.append(measure_region(region, timers, policy, tick))
+            except GraphbenchError as error:
+                records.append(replace(skipped(region, error.message), status="failed"))
+    return ProfileRecord(
+        schema_version=SCHEMA_VERSION,
+        graphbench=_own_version(),
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        subject=options.subject,
+        environment=environment(device, session.regions[0].options),
+        policy=policy,
+        regions=tuple(records),
+        breaks=tuple(session.breaks()),
+        recompiles=session.recompiles(),
+        step=step,
+        notes=_notes(session),
+    )
+
+
+def _why_not(
+    session: Session, region: Region, options: MeasureOptions, device: torch.device, reached: Collection[str] | None
+) -> str:
+    """Why a region is not measured; empty when it is."""
+    if not region.calls:
+        return NEVER_CALLED
+    if not region.nodes:
+        return NO_OPS
+    if region.capture is None:
+        return region.problem or "its first call raised, so no inputs were recorded"
+    if reached is not None and region.key not in reached:
+        return "the recorded step did not run it"
+    successor = session.superseded(region)
+    if reached is None and successor is not None and not options.superseded:
+        return f"recompiled as {successor.key} and not called since"
+    if region.capture.device != device:
+        return f"it runs on {region.capture.device}, the others on {device}: measure one device at a time"
+    return ""
+
+
+def nothing_captured(session: Session) -> CaptureError:
+    """The error that says why there is no region."""
+    reasons = [found.reason for found in session.breaks()]
+    if reasons:
+        return CaptureError(
+            f"no graph was captured: everything broke. First reason: {reasons[0]}",
+            hint="torch._dynamo.explain(model)(*inputs) shows where",
+        )
+    return CaptureError(
+        "no graph was captured: no model compiled with backend='graphbench' has been called since the last reset",
+        hint="call torch.compile(model, backend='graphbench')(*inputs), then measure",
+    )
+
+
+def _device(session: Session) -> torch.device:
+    """The device that most captured regions run on."""
+    devices = [region.capture.device for region in session.regions if region.capture is not None and region.nodes]
+    return max(set(devices), key=devices.count) if devices else torch.device("cpu")
+
+
+@contextmanager
+def _progress(regions: list[Region], wanted: bool | None) -> Iterator[Tick]:
+    """A progress bar on stderr for anything over two seconds; when not told otherwise, only on a terminal."""
+    total = sum(unit_count(region) for region in regions)
+    disabled = None if wanted is None else not wanted
+    with tqdm(
+        total=total, desc="measuring", unit="unit", file=sys.stderr, delay=2.0, leave=False, disable=disabled
+    ) as bar:
+
+        def tick() -> None:
+            bar.update()
+
+        yield tick
+
+
+def _notes(session: Session) -> tuple[str, ...]:
+    notes = [f"captured inputs hold {session.captured_bytes} bytes until graphbench.reset()"]
+    if session.empty_graphs:
+        notes.append(f"{session.empty_graphs} graphs without ops were compiled and left out")
+    return tuple(notes)
+
+
+def _own_version() -> str:
+    try:
+        return metadata.version("torch-graphbench")
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,1 @@
+"""Models by name or file, and the tensors that they are called with."""

@@ -1,0 +1,290 @@
+"""Input tensors: the spec grammar (`x=f32[16,3,224,224]`), files of saved tensors, and the values that specs get.
+
+Parsing needs no torch; only making and loading tensors imports it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphbench.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+SYNTAX = """an input is NAME=DTYPE[SIZES], for instance  x=f32[16,3,224,224]  or  input_ids=i64[1,128]<32000
+        NAME= may be left out: such inputs are passed by position, in the order given
+        DTYPE is one of f16 bf16 f32 f64 i8 i16 i32 i64 u8 bool
+        SIZES are separated by commas; [] is a scalar
+        <N   for integers: values from 0 to N-1; without it 0 and 1"""
+
+DTYPES: Mapping[str, str] = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "bool": "bool",
+}
+FLOAT_DTYPES = ("f16", "bf16", "f32", "f64")
+_LARGEST: Mapping[str, int] = {"i8": 2**7, "u8": 2**8, "i16": 2**15, "i32": 2**31, "i64": 2**63 - 1}
+_UNBOUNDED = 2
+_TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>\d+)|(?P<mark>[=\[\],<]))")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSpec:
+    """One input. `name` is `None` for a positional one; `bound` limits integers to `0 <= value < bound`.
+
+    `dtype` is a short name of `DTYPES`; `shape` counts elements.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    name: str | None = None
+    bound: int | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its values are floating-point numbers."""
+        return self.dtype in FLOAT_DTYPES
+
+    def __str__(self) -> str:
+        name = f"{self.name}=" if self.name else ""
+        bound = f"<{self.bound}" if self.bound is not None else ""
+        return f"{name}{self.dtype}[{','.join(map(str, self.shape))}]{bound}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a model is called with: `model(*args, **kwargs)`. `origin` says where it came from, for messages."""
+
+    args: tuple[object, ...] = ()
+    kwargs: Mapping[str, object]
+    origin: str
+
+
+class _Parser:
+    """Recursive descent over one spec; every error names the position at which parsing stopped."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._scan())
+        self.index = 0
+
+    def _scan(self) -> Iterator[tuple[str, str, int]]:
+        position = 0
+        text = self.text.rstrip()
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                raise self.error("a character that no input has", position + 1)
+            kind = str(match.lastgroup)
+            yield kind, match.group(kind), match.start(kind) + 1
+            position = match.end()
+
+    def error(self, found: str, position: int, expected: str = "") -> UsageError:
+        wanted = f", expected {expected}" if expected else ""
+        return UsageError(
+            f"input {self.text!r}: found {found} at position {position}{wanted}", hint=SYNTAX, subject=self.text
+        )
+
+    def peek(self) -> tuple[str, str, int]:
+        if self.index < len(self.tokens):
+            return self.tokens[self.index]
+        return "end", "", len(self.text.rstrip()) + 1
+
+    def take(self, kind: str, expected: str, value: str | None = None) -> tuple[str, int]:
+        found_kind, found, position = self.peek()
+        if found_kind != kind or (value is not None and found != value):
+            raise self.error(repr(found) if found else "the end", position, expected)
+        self.index += 1
+        return found, position
+
+    def skip(self, mark: str) -> bool:
+        if self.peek()[:2] != ("mark", mark):
+            return False
+        self.index += 1
+        return True
+
+    def parse(self) -> InputSpec:
+        name = None
+        word, position = self.take("word", "a name or a dtype")
+        if self.skip("="):
+            name = word
+            word, position = self.take("word", "a dtype")
+        if word not in DTYPES:
+            raise self.error(repr(word), position, f"a dtype, one of {' '.join(DTYPES)}")
+        shape = self._shape()
+        bound = self._bound(word)
+        self.take("end", "the end of the input")
+        return InputSpec(name=name, dtype=word, shape=shape, bound=bound)
+
+    def _shape(self) -> tuple[int, ...]:
+        self.take("mark", "'['", "[")
+        if self.skip("]"):
+            return ()
+        sizes = [int(self.take("number", "a size")[0])]
+        while self.skip(","):
+            sizes.append(int(self.take("number", "a size")[0]))
+        self.take("mark", "',' or ']'", "]")
+        return tuple(sizes)
+
+    def _bound(self, dtype: str) -> int | None:
+        position = self.peek()[2]
+        if not self.skip("<"):
+            return None
+        digits, position_of_number = self.take("number", "a whole number")
+        if dtype not in _LARGEST:
+            raise self.error(f"a bound for {dtype}", position, "one only for integers")
+        if not 1 <= int(digits) <= _LARGEST[dtype]:
+            raise self.error(f"bound {digits}", position_of_number, f"1 to {_LARGEST[dtype]} for {dtype}")
+        return int(digits)
+
+
+def parse_input(text: str) -> InputSpec:
+    """Read one spec.
+
+    Raises:
+        UsageError: the text does not follow `SYNTAX`; the message gives the position, counted from 1.
+
+    Example:
+        >>> parse_input("input_ids=i64[1,128]<32000").bound
+        32000
+    """
+    return _Parser(text).parse()
+
+
+def parse_inputs(texts: Iterable[str]) -> tuple[InputSpec, ...]:
+    """Read several specs, in order.
+
+    Raises:
+        UsageError: one does not parse, or two have the same name.
+    """
+    specs = tuple(parse_input(text) for text in texts)
+    names = [spec.name for spec in specs if spec.name is not None]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"input {name!r} is given {names.count(name)} times", hint=SYNTAX, subject=name)
+    return specs
+
+
+def make_inputs(specs: Iterable[InputSpec], *, device: str, seed: int, origin: str = "--input") -> Inputs:
+    """Fill specs with values: floats normally distributed, integers uniform below their bound.
+
+    Values are drawn on the CPU, so that they are the same for a seed on every device.
+
+    Args:
+        specs: the inputs, in order.
+        device: where the tensors go, as `torch.device` reads it.
+        seed: the same seed gives the same values.
+        origin: what to call the inputs in messages.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    args: list[object] = []
+    kwargs: dict[str, object] = {}
+    for spec in specs:
+        tensor = _draw(spec, generator).to(device)
+        if spec.name is None:
+            args.append(tensor)
+        else:
+            kwargs[spec.name] = tensor
+    return Inputs(args=tuple(args), kwargs=kwargs, origin=origin)
+
+
+def _draw(spec: InputSpec, generator: torch.Generator) -> torch.Tensor:
+    import torch
+
+    dtype: torch.dtype = getattr(torch, DTYPES[spec.dtype])
+    if dtype.is_floating_point:
+        return torch.randn(spec.shape, generator=generator).to(dtype)
+    return torch.randint(spec.bound or _UNBOUNDED, spec.shape, generator=generator).to(dtype)
+
+
+def load_inputs(path: Path, *, device: str) -> Inputs:
+    """Read saved tensors: `.pt` or `.pth` (a tensor, a tuple or list, or a dict by name), or `.safetensors` (a dict).
+
+    Raises:
+        UsageError: no such file, another suffix, or something in it that is no plain data.
+
+    Source: `torch.load(weights_only=True)`, which runs no code of the file (torch 2.13).
+    """
+    if not path.is_file():
+        raise UsageError(f"example inputs {path}: no such file", subject=str(path))
+    if path.suffix == ".safetensors":
+        return as_inputs(_load_safetensors(path, device), origin=str(path), device=device)
+    if path.suffix not in {".pt", ".pth"}:
+        raise UsageError(
+            f"example inputs {path}: found suffix {path.suffix!r}, expected .pt, .pth or .safetensors",
+            subject=str(path),
+        )
+    return as_inputs(_load_torch(path, device), origin=str(path), device=device)
+
+
+def _load_torch(path: Path, device: str) -> object:
+    import pickle
+
+    import torch
+
+    try:
+        loaded: object = torch.load(path, map_location=device, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        raise UsageError(
+            f"example inputs {path}: cannot be read: {str(error).splitlines()[0]}",
+            hint="save plain tensors, tuples or dicts of them: torch.save({'x': x}, path)",
+            subject=str(path),
+        ) from error
+    return loaded
+
+
+def _load_safetensors(path: Path, device: str) -> object:
+    from graphbench.models.packages import import_optional
+
+    safetensors = import_optional("safetensors")
+    safetensors_torch = import_optional("safetensors.torch")
+    try:
+        loaded: object = safetensors_torch.load_file(path, device=device)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise UsageError(f"example inputs {path}: cannot be read: {error}", subject=str(path)) from error
+    return loaded
+
+
+def as_inputs(value: object, *, origin: str, device: str, dtype: str | None = None) -> Inputs:
+    """Turn a tensor, a tuple or list, or a dict by name into `Inputs` on `device`.
+
+    Args:
+        value: the inputs; their containers may nest.
+        origin: where they came from, for messages.
+        device: where every tensor goes.
+        dtype: what floating-point tensors are cast to (a short name of `DTYPES`), or `None` to leave them.
+
+    Raises:
+        UsageError: the value is none of these, or a dict with keys that are no names.
+    """
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    def place(tensor: torch.Tensor) -> torch.Tensor:
+        wanted = getattr(torch, DTYPES[dtype]) if dtype and tensor.is_floating_point() else tensor.dtype
+        return tensor.to(device=device, dtype=wanted)
+
+    if isinstance(value, torch.Tensor):
+        value = (value,)
+    if isinstance(value, tuple | list):
+        return Inputs(args=tuple(tree_map_only(torch.Tensor, place, list(value))), kwargs={}, origin=origin)
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return Inputs(kwargs=tree_map_only(torch.Tensor, place, dict(value)), origin=origin)
+    raise UsageError(
+        f"{origin}: found {type(value).__name__}, expected a tensor, a tuple or list of inputs, or a dict by name",
+        subject=origin,
+    )

@@ -1,0 +1,208 @@
+"""A model from what the command line says about it: a zoo's name, or a class or function of a Python file."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from graphbench.errors import CaptureError, UsageError
+from graphbench.models.inputs import InputSpec
+from graphbench.models.zoo import build_zoo_model, construct, first_line
+
+if TYPE_CHECKING:
+    import torch
+
+_WORDS: Mapping[str, object] = {"true": True, "false": False, "none": None, "null": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """What the user said. Either `name` (`zoo:model`) or both `file` and `target` (a class or function in it)."""
+
+    name: str | None = None
+    file: Path | None = None
+    target: str | None = None
+    arguments: Mapping[str, object]
+    batch_size: int | None = None
+    train: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltModel:
+    """A model on the CPU, random weights. Its inputs are known as `specs`, from `make_example`, or not at all."""
+
+    module: torch.nn.Module
+    subject: str
+    specs: tuple[InputSpec, ...] = ()
+    make_example: Callable[[], object] | None = None
+
+
+def parse_arguments(texts: Iterable[str]) -> dict[str, object]:
+    """Read `--model-arg` values: `key=value`, the value a Python literal, else a string.
+
+    Raises:
+        UsageError: no `=`, no name before it, or the same key twice.
+
+    Example:
+        >>> parse_arguments(["depth=4", "act=gelu", "bias=false"])
+        {'depth': 4, 'act': 'gelu', 'bias': False}
+    """
+    arguments: dict[str, object] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key.isidentifier():
+            raise UsageError(f"--model-arg {text!r}: expected NAME=VALUE", subject=text)
+        if key in arguments:
+            raise UsageError(f"--model-arg {key!r} is given twice", subject=key)
+        arguments[key] = _literal(value)
+    return arguments
+
+
+def _literal(text: str) -> object:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value
+
+
+def build_model(source: ModelSource) -> BuiltModel:
+    """Build what `source` names.
+
+    Raises:
+        UsageError: no such zoo, model, file, class or argument.
+        SetupError: the zoo's package is missing or does not import.
+        CaptureError: the user's file or a constructor raised.
+    """
+    if source.file is not None and source.target is not None:
+        return _build_custom(source, source.file, source.target)
+    zoo, separator, name = (source.name or "").partition(":")
+    if not separator or not name:
+        raise UsageError(
+            f"--model {source.name!r}: expected ZOO:NAME",
+            hint="for instance torchvision:resnet18, timm:vit_small_patch16_224, hf:gpt2, hf:LlamaConfig",
+            subject=source.name,
+        )
+    batch_size = source.batch_size or 1
+    built = build_zoo_model(zoo, name, source.arguments, batch_size=batch_size, train=source.train)
+    return BuiltModel(module=built.module, subject=f"{zoo}:{name}", specs=built.specs)
+
+
+def _build_custom(source: ModelSource, file: Path, target: str) -> BuiltModel:
+    import torch
+
+    subject = f"{file.name}:{target}"
+    with _importable(file.resolve().parent):
+        loaded = _load_file(file)
+        factory = _find_target(loaded, file, target)
+        _check_arguments(factory, source.arguments, subject)
+        module = construct(subject, lambda: factory(**source.arguments))
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(
+            f"{subject}: it made a {type(module).__name__}, expected a torch.nn.Module",
+            hint="--model-class names a module class, or a function that returns a module",
+            subject=subject,
+        )
+    return BuiltModel(module=module, subject=subject, make_example=_find_example(loaded, file, source.batch_size))
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Let the file import its neighbours, as it could if Python ran it."""
+    entry = str(folder)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        sys.path.remove(entry)
+
+
+def _load_file(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise UsageError(f"model file {file}: no such file", subject=str(file))
+    name = f"_graphbench_model_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"model file {file}: found suffix {file.suffix!r}, expected .py", subject=str(file))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and Dynamo look a class's module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise CaptureError(
+            f"model file {file}: importing it raised {type(error).__name__}: {first_line(error)}",
+            hint="--debug shows the traceback",
+            subject=str(file),
+        ) from error
+    return module
+
+
+def _find_target(loaded: ModuleType, file: Path, target: str) -> Callable[..., object]:
+    found: object = getattr(loaded, target, None)
+    if not callable(found):
+        modules = [name for name, value in vars(loaded).items() if _is_own_module(value, loaded.__name__)]
+        problem = "no such class" if found is None else f"found {type(found).__name__}, expected a class or function"
+        raise UsageError(
+            f"model file {file}: {target}: {problem}",
+            hint=f"modules defined there: {', '.join(modules) or 'none'}",
+            subject=target,
+        )
+    return found
+
+
+def _is_own_module(value: object, module_name: str) -> bool:
+    import torch
+
+    return isinstance(value, type) and issubclass(value, torch.nn.Module) and value.__module__ == module_name
+
+
+def _check_arguments(factory: Callable[..., object], arguments: Mapping[str, object], subject: str) -> None:
+    try:
+        signature = inspect.signature(factory)
+    except ValueError:
+        return  # built in C, without a signature: calling it will tell
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise UsageError(
+            f"{subject}: {error}", hint=f"its arguments are {signature}; set them with --model-arg", subject=subject
+        ) from error
+
+
+def _find_example(loaded: ModuleType, file: Path, batch_size: int | None) -> Callable[[], object] | None:
+    """The file's `example_inputs()`, which may take `batch_size`."""
+    example: object = getattr(loaded, "example_inputs", None)
+    if not callable(example):
+        return None
+    takes_batch_size = "batch_size" in inspect.signature(example).parameters
+    if batch_size is not None and not takes_batch_size:
+        raise UsageError(
+            f"--batch-size {batch_size}: example_inputs() in {file} takes no batch_size",
+            hint="give it such a parameter, or describe the inputs with --input",
+            subject="--batch-size",
+        )
+    sizes = {} if batch_size is None else {"batch_size": batch_size}
+
+    def make() -> object:
+        try:
+            made: object = example(**sizes)
+        except Exception as error:
+            raise CaptureError(
+                f"{file}: example_inputs() raised {type(error).__name__}: {first_line(error)}",
+                hint="--debug shows the traceback",
+                subject=str(file),
+            ) from error
+        return made
+
+    return make

@@ -1,0 +1,57 @@
+"""What every reporter promises, and the options that they share. A reporter is a pure function of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol, TypedDict
+
+from graphbench.errors import UsageError
+from graphbench.records import ProfileRecord
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+DEFAULT_WIDTH = 100
+
+
+class RenderOptions(TypedDict, total=False):
+    """Options of `render`; each reporter takes some of them.
+
+    `top` rows a table; `sort` key; `wide` for all columns; `width` of a line in characters; `table` for those that
+    render one table at a time: `nodes` or `fusions`.
+    """
+
+    top: int | None
+    sort: str
+    wide: bool
+    width: int
+    table: str
+
+
+class Reporter(Protocol):
+    """Turns a record into text. `suffix` is the usual ending of a file with it, such as `.csv`."""
+
+    @property
+    def suffix(self) -> str:
+        """Usual file name ending, with the dot."""
+
+    def render(self, record: ProfileRecord, **options: Unpack[RenderOptions]) -> str:
+        """The text of a whole report.
+
+        Raises:
+            UsageError: an option that this reporter does not take, or a value that it does not know.
+        """
+
+
+def check_options(reporter: str, options: Mapping[str, object], accepted: tuple[str, ...]) -> None:
+    """Refuse options that a reporter would ignore.
+
+    Raises:
+        UsageError: naming the option and those that are taken.
+    """
+    for name in options:
+        if name not in accepted:
+            known = ", ".join(accepted) or "none"
+            raise UsageError(
+                f"the {reporter} report takes no option {name!r}", hint=f"its options: {known}", subject=name
+            )

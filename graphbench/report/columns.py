@@ -1,0 +1,191 @@
+"""The columns of every table, once: name, unit, value, place. Text, Markdown and CSV all read these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+from graphbench.analysis.diff import DiffRow
+from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.stats import Summary
+from graphbench.analysis.views import GapRow, NodeRow
+from graphbench.records import Comparison, NodeRole, Role
+
+RowT = TypeVar("RowT")
+Kind = Literal["text", "time", "fraction", "ratio", "number"]
+Shown = Literal["always", "several", "wide", "csv"]
+
+_ROLE_WORDS: tuple[tuple[Role, str], ...] = (
+    ("executes", ""),
+    ("recomputes", "recomputes "),
+    ("prepares", "prepares for "),
+    ("differentiates", "backward of "),
+    ("contributes", "reads "),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Generic[RowT]):
+    """One column. `name` heads it in text; `key` is its name in CSV and for sorting.
+
+    Times are given in nanoseconds, fractions as 0 to 1; `None` is a missing value. `shown`: `always`; `several` where
+    its values differ between rows; with `wide`; or in `csv` only. A text column may be shortened down to `shrink`
+    characters; `tail` keeps more of its end, where it says more.
+    """
+
+    name: str
+    key: str
+    kind: Kind
+    get: Callable[[RowT], object]
+    shown: Shown = "always"
+    shrink: int = 8
+    tail: bool = False
+    marks: Callable[[RowT], str] | None = None
+
+    @property
+    def align(self) -> Literal["left", "right"]:
+        """Texts stand left, numbers right."""
+        return "left" if self.kind == "text" else "right"
+
+    @property
+    def csv_name(self) -> str:
+        """Name with unit, such as `isolated_p50_ns`."""
+        return self.key + {"time": "_ns", "fraction": "_percent"}.get(self.kind, "")
+
+
+def sort_keys(columns: tuple[Column[RowT], ...], cost: str) -> Mapping[str, Callable[[RowT], object]]:
+    """What rows can be sorted by: every column by its key, and `cost`, which is the column named so."""
+    keys = {column.key: column.get for column in columns}
+    return {"cost": keys[cost], **keys}
+
+
+def _of_isolated(pick: Callable[[Summary], float]) -> Callable[[NodeRow], object]:
+    return lambda row: None if row.isolated is None else pick(row.isolated)
+
+
+def _of_fused(pick: Callable[[Summary], float]) -> Callable[[FusionRow], object]:
+    return lambda row: None if row.fused is None else pick(row.fused)
+
+
+def _tail_ratio(summary: Summary) -> float | None:
+    return summary.p90 / summary.p50 if summary.p50 else None
+
+
+def _marks(row: NodeRow | FusionRow) -> str:
+    """`=`: measured in the place of an equal unit; `!`: it carries a warning."""
+    return ("=" if row.shared_with else "") + ("!" if row.warnings else "")
+
+
+def roles_text(roles: tuple[NodeRole, ...]) -> str:
+    """A kernel's nodes by role: those that it executes first and bare, the others after what it does with them."""
+    groups = []
+    for role, words in _ROLE_WORDS:
+        names = list(dict.fromkeys(entry.node for entry in roles if entry.role == role))
+        if names:
+            groups.append(words + ", ".join(names))
+    return "; ".join(groups)
+
+
+def difference_text(difference: Comparison | None) -> str | None:
+    """The largest absolute difference to eager; `differs` where it has no size, `None` where nothing was compared."""
+    if difference is None or (difference.equal is None and difference.max_abs is None):
+        return None
+    if difference.max_abs is None:
+        return "0" if difference.equal else "differs"
+    return "0" if difference.max_abs == 0 else f"{difference.max_abs:.1e}"
+
+
+NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
+    Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
+    Column(name="node", key="name", kind="text", get=lambda row: row.name, tail=True),
+    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type),
+    Column(name="kind", key="kind", kind="text", get=lambda row: row.kind, shown="csv"),
+    Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs),
+    Column(name="p50", key="isolated_p50", kind="time", get=_of_isolated(lambda s: s.p50), marks=_marks),
+    Column(name="p90", key="isolated_p90", kind="time", get=_of_isolated(lambda s: s.p90)),
+    Column(name="p10", key="isolated_p10", kind="time", get=_of_isolated(lambda s: s.p10), shown="wide"),
+    Column(name="mean", key="isolated_mean", kind="time", get=_of_isolated(lambda s: s.mean), shown="wide"),
+    Column(name="min", key="isolated_min", kind="time", get=_of_isolated(lambda s: s.minimum), shown="wide"),
+    Column(name="max", key="isolated_max", kind="time", get=_of_isolated(lambda s: s.maximum), shown="wide"),
+    Column(
+        name="p90/\np50",
+        key="isolated_p90_over_p50",
+        kind="number",
+        get=lambda row: None if row.isolated is None else _tail_ratio(row.isolated),
+        shown="wide",
+    ),
+    Column(name="n", key="samples", kind="number", get=_of_isolated(lambda s: s.n), shown="wide"),
+    Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
+    Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
+    Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
+    Column(name="launch", key="launches", kind="number", get=lambda row: row.launches),
+    Column(name="fate", key="fate", kind="text", get=lambda row: row.fate, tail=True),
+    Column(name="kernels", key="kernels", kind="text", get=lambda row: " ".join(row.kernels), shown="csv"),
+    Column(name="source", key="source", kind="text", get=lambda row: row.source, tail=True),
+    Column(name="module", key="module", kind="text", get=lambda row: row.module, shown="wide", tail=True),
+    Column(name="state", key="state", kind="text", get=lambda row: row.state, shown="csv"),
+    Column(name="reason", key="reason", kind="text", get=lambda row: row.reason, shown="csv"),
+    Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
+    Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
+)
+
+FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
+    Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
+    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shrink=8),
+    Column(name="kernel", key="kernel", kind="text", get=lambda row: row.key.split("/", 1)[-1], shrink=12, tail=True),
+    Column(name="kind", key="kind", kind="text", get=lambda row: row.kind, shrink=6),
+    Column(name="calls", key="calls", kind="number", get=lambda row: row.calls, shown="several"),
+    Column(name="nodes", key="nodes", kind="text", get=lambda row: roles_text(row.roles), shrink=12),
+    Column(name="fused", key="fused_p50", kind="time", get=lambda row: row.fused_ns, marks=_marks),
+    Column(name="p10", key="isolated_p10", kind="time", get=_of_fused(lambda s: s.p10), shown="wide"),
+    Column(name="p90", key="isolated_p90", kind="time", get=_of_fused(lambda s: s.p90), shown="wide"),
+    Column(name="mean", key="isolated_mean", kind="time", get=_of_fused(lambda s: s.mean), shown="wide"),
+    Column(name="min", key="isolated_min", kind="time", get=_of_fused(lambda s: s.minimum), shown="wide"),
+    Column(name="max", key="isolated_max", kind="time", get=_of_fused(lambda s: s.maximum), shown="wide"),
+    Column(
+        name="p90/\np50",
+        key="isolated_p90_over_p50",
+        kind="number",
+        get=lambda row: None if row.fused is None else _tail_ratio(row.fused),
+        shown="wide",
+    ),
+    Column(name="n", key="samples", kind="number", get=_of_fused(lambda s: s.n), shown="wide"),
+    Column(name="eager", key="eager_p50", kind="time", get=lambda row: row.eager.p50_ns if row.eager else None),
+    Column(name="p10", key="eager_p10", kind="time", get=lambda r: r.eager.p10_ns if r.eager else None, shown="csv"),
+    Column(name="p90", key="eager_p90", kind="time", get=lambda r: r.eager.p90_ns if r.eager else None, shown="csv"),
+    Column(name="saved", key="saved", kind="time", get=lambda row: row.saved_ns),
+    Column(name="ratio", key="ratio", kind="ratio", get=lambda row: row.ratio),
+    Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
+    Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
+    Column(name="host", key="host", kind="time", get=lambda row: row.host_ns, shown="wide"),
+    Column(name="max\ndiff", key="difference", kind="text", get=lambda row: difference_text(row.difference), shrink=7),
+    Column(name="state", key="state", kind="text", get=lambda row: row.state, shown="csv"),
+    Column(name="reason", key="reason", kind="text", get=lambda row: "; ".join(row.reasons), shown="csv"),
+    Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
+    Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
+)
+
+GAP_COLUMNS: tuple[Column[GapRow], ...] = (
+    Column(name="op", key="name", kind="text", get=lambda row: row.name),
+    Column(name="op type", key="op_type", kind="text", get=lambda row: row.op_type),
+    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shrink=9),
+    Column(name="calls", key="calls", kind="number", get=lambda row: row.calls),
+    Column(name="in-graph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
+    Column(name="of step", key="share", kind="fraction", get=lambda row: row.share),
+    Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
+    Column(name="source", key="source", kind="text", get=lambda row: row.source, tail=True),
+)
+
+DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (
+    Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
+    Column(name="node", key="name", kind="text", get=lambda row: row.name, tail=True),
+    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type),
+    Column(name="change", key="change", kind="text", get=lambda row: row.change, shown="several", shrink=5),
+    Column(name="before", key="before", kind="time", get=lambda row: row.before_ns),
+    Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),
+    Column(name="delta", key="delta", kind="time", get=lambda row: row.delta_ns),
+    Column(name="after/\nbefore", key="ratio", kind="ratio", get=lambda row: row.ratio),
+    Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
+    Column(name="source", key="source", kind="text", get=lambda row: row.source, tail=True),
+)

@@ -1,0 +1,63 @@
+"""CSV of one table at a time: every column, times in whole nanoseconds, units in the headers, safe for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from graphbench.analysis.fusion import fusion_rows
+from graphbench.analysis.views import node_rows, sort_rows
+from graphbench.errors import UsageError
+from graphbench.records import ProfileRecord
+from graphbench.report.base import RenderOptions, check_options
+from graphbench.report.columns import FUSION_COLUMNS, NODE_COLUMNS, Column, sort_keys
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+RowT = TypeVar("RowT")
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+class CsvReporter:
+    """One table as CSV: `table="nodes"` (default) or `"fusions"`; also takes `top` and `sort`."""
+
+    suffix = ".csv"
+
+    def render(self, record: ProfileRecord, **options: Unpack[RenderOptions]) -> str:
+        """The CSV text, header line included. A missing value is an empty cell; `reason` says why.
+
+        Raises:
+            UsageError: an unknown option, table or sort key.
+        """
+        check_options("csv", options, ("table", "top", "sort"))
+        table, sort, top = options.get("table", "nodes"), options.get("sort", "cost"), options.get("top")
+        if table == "nodes":
+            keys = sort_keys(NODE_COLUMNS, "isolated_p50")
+            return _write(NODE_COLUMNS, sort_rows(node_rows(record), keys, sort, top))
+        if table == "fusions":
+            rows = [row for region in record.regions for row in fusion_rows(region)]
+            return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "fused_p50"), sort, top))
+        raise UsageError(f"unknown table {table!r}", hint="the tables are: nodes, fusions", subject="table")
+
+
+def _write(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([column.csv_name for column in columns])
+    writer.writerows([_cell(column, column.get(row)) for column in columns] for row in rows)
+    return stream.getvalue()
+
+
+def _cell(column: Column[RowT], value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, (int, float)) and column.kind != "text":
+        number = 100 * value if column.kind == "fraction" else value
+        return repr(int(number) if float(number).is_integer() else float(number))
+    text = str(value)
+    # A spreadsheet runs a cell that starts so as a formula; the apostrophe makes it text.
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -1,0 +1,54 @@
+"""Two compared profiles as text: conditions that differ first, then totals, then every node with its verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from graphbench.analysis.diff import Diff, DiffTotal
+from graphbench.analysis.views import sort_rows
+from graphbench.report.base import DEFAULT_WIDTH
+from graphbench.report.columns import DIFF_COLUMNS, Column, sort_keys
+from graphbench.report.grid import build, clean, draw, wrap
+from graphbench.report.overview import names_text
+
+_TOTAL_COLUMNS: tuple[Column[DiffTotal], ...] = (
+    Column(name="total (uninstrumented)", key="name", kind="text", get=lambda row: row.name),
+    Column(name="before", key="before", kind="time", get=lambda row: row.before_ns),
+    Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),
+    Column(name="after/before", key="ratio", kind="ratio", get=lambda row: row.ratio),
+    Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict),
+)
+
+
+def render_diff(result: Diff, *, top: int | None = None, width: int = DEFAULT_WIDTH) -> str:
+    """The comparison's text, ending with a line break; rows with the largest change first.
+
+    Args:
+        result: two profiles, compared.
+        top: how many rows to show; `None` for all.
+        width: of a line, in characters.
+
+    Raises:
+        UsageError: `top` is below 1.
+    """
+    lines = [f"before: {clean(result.before)}", f"after:  {clean(result.after)}"]
+    lines += [f"differs: {clean(f'{what}: {old} -> {new}')}" for what, old, new in result.environment]
+    if not result.environment:
+        lines.append("same environment and policy")
+    lines += [f"note: {clean(note)}" for note in result.notes]
+    lines += ["", draw(build(_TOTAL_COLUMNS, result.totals, wide=False), width)] if result.totals else []
+    keys = {
+        **sort_keys(DIFF_COLUMNS, "delta"),
+        "change": lambda row: abs(row.delta_ns) if row.delta_ns is not None else None,
+    }
+    rows = sort_rows(result.rows, keys, "change", top)
+    counts = Counter(row.verdict or ("not compared" if row.change == "both" else row.change) for row in result.rows)
+    lines += ["", "nodes: " + (", ".join(f"{n} {name}" for name, n in counts.most_common()) or "none")]
+    if rows:
+        lines.append(draw(build(DIFF_COLUMNS, rows, wide=False), width))
+    reasons: dict[str, list[str]] = {}
+    for row in result.rows:
+        if row.reason:
+            reasons.setdefault(row.reason, []).append(row.name)
+    lines += [f"– {clean(reason)}: {names_text(names)}" for reason, names in reasons.items()]
+    return wrap(lines, width)
