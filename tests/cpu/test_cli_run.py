@@ -1,0 +1,215 @@
+"""`graphbench run`, `show`, `diff` and `demo` as a user types them, on the CPU, with tiny budgets."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import graphbench
+from graphbench.cli import main
+from graphbench.cli.execute import pick_device, training_loss
+from graphbench.document import read
+from graphbench.errors import CaptureError, GraphbenchError, SetupError, UsageError
+
+ROOT = Path(__file__).parents[2]
+BUDGET = ["--warmup-ms", "1", "--measure-ms", "2", "--no-progress", "--device", "cpu"]
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+    def forward(self, x, *, scale=None):
+        x = torch.softmax(self.linear(x), -1)
+        return x if scale is None else x * scale
+
+class Raises(Net):
+    def forward(self, x):
+        raise ValueError("the weather is bad")
+
+class Mismatch(Net):
+    def forward(self, x):
+        return x @ torch.ones(3, 5)
+
+class Eager(Net):
+    @torch.compiler.disable
+    def forward(self, x):
+        return x + 1
+
+class Detached(Net):
+    def forward(self, x):
+        return super().forward(x).detach()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _fresh_session() -> Iterator[None]:
+    graphbench.reset()
+    yield
+    graphbench.reset()
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.py"
+    path.write_text(NET)
+    return path
+
+
+def run(net: Path, target: str, *words: str) -> int:
+    return main(["run", "--custom-model-file", os.fspath(net), "--model-class", target, *BUDGET, *words])
+
+
+# results
+
+
+@pytest.fixture(scope="module")
+def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder `out` of one run, beside the model's file."""
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "net.py").write_text(NET)
+    graphbench.reset()
+    words = ["--input", "f32[8,16]", "--input", "scale=f32[]", "--output-dir", os.fspath(folder / "out"), "--strict"]
+    assert run(folder / "net.py", "Net", *words) == 0
+    return folder / "out"
+
+
+def test_run_leaves_four_files(profiles: Path) -> None:
+    assert {path.name for path in profiles.iterdir()} == {"report.txt", "nodes.csv", "fusions.csv", "profile.json"}
+
+
+def test_nodes_csv_has_a_row_for_every_op_of_the_model(profiles: Path) -> None:
+    with (profiles / "nodes.csv").open(newline="") as file:
+        text = " ".join(value for row in csv.DictReader(file) for value in row.values())
+    assert all(op in text for op in ("linear", "softmax", "mul"))
+
+
+def test_saved_profile_says_what_was_measured(profiles: Path) -> None:
+    record = read(profiles / "profile.json")
+    assert record.subject == "net.py:Net"
+    assert record.policy.timer == "wallclock"
+    (region,) = record.regions
+    assert [node.isolated.status for node in region.nodes if node.kind == "compute"] == ["ok"] * 3
+
+
+def test_report_is_what_show_prints(profiles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", os.fspath(profiles / "profile.json")]) == 0
+    assert capsys.readouterr().out == (profiles / "report.txt").read_text()
+
+
+@pytest.mark.parametrize("command", [["show", "{}"], ["show", "{}", "--format", "csv"], ["diff", "{}", "{}"]])
+def test_saved_profiles_are_read_without_torch(profiles: Path, command: list[str]) -> None:
+    words = [word.format(profiles / "profile.json") for word in command]
+    heavy = "{'torch', 'networkx', 'numpy', 'tqdm'} & set(sys.modules)"
+    code = f"import sys; from graphbench.cli import main; code = main({words!r}); sys.exit(code or str({heavy} or ''))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) in {(0, ""), (1, "")}
+    assert done.stdout
+
+
+def test_profile_does_not_regress_against_itself(profiles: Path) -> None:
+    path = os.fspath(profiles / "profile.json")
+    assert main(["diff", path, path, "--fail-on-regression", "1%"]) == 0
+
+
+def test_training_run_measures_backward(net: Path, tmp_path: Path) -> None:
+    assert run(net, "Net", "--input", "f32[8,16]", "--train", "--output-dir", os.fspath(tmp_path / "out")) == 0
+    record = read(tmp_path / "out" / "profile.json")
+    assert [kernel for region in record.regions for kernel in region.kernels if kernel.phase == "backward"]
+
+
+def test_transformers_model_runs_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["n_layer=1", "n_embd=32", "n_head=2", "vocab_size=50", "n_positions=16"]
+    words = [word for size in sizes for word in ("--model-arg", size)]
+    assert main(["run", "--model", "hf:gpt2", *words, *BUDGET]) == 0
+    printed = capsys.readouterr()
+    assert "attributed 100.00 %" in printed.out
+    assert "input_ids=i64[1,16]<50" in printed.err
+
+
+@pytest.mark.slow
+def test_demo_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", *BUDGET]) == 0
+    assert "softmax" in capsys.readouterr().out
+
+
+# what goes wrong: one message, an exit code, no traceback
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "code", "message"),
+    [
+        ("Mismatch", ["--input", "f32[8,16]"], 1, "(net.py:19, in forward)"),
+        ("Eager", ["--input", "f32[8,16]"], 1, "no graph was captured"),
+        ("Detached", ["--input", "f32[8,16]", "--train"], 1, "outputs have no gradient"),
+        ("Net", [], 2, "its inputs are not known"),
+        ("Net", ["--input", "y=f32[8,16]"], 2, "inputs from --input do not fit forward"),
+        ("Net", ["--input", "f32[8,16]", "--l2", "warm"], 2, "--l2 warm: only a GPU's cache can be set"),
+        ("Net", ["--input", "f32[8,16]", "--compile-mode", "fastest"], 2, "fastest"),
+        ("Missing", ["--input", "f32[8,16]"], 2, "Missing: no such class"),
+        ("Net", ["--input", "f32[8,16]", "--model-arg", "depth=1"], 2, "unexpected keyword argument 'depth'"),
+    ],
+)
+def test_what_goes_wrong_is_one_message(
+    net: Path, capsys: pytest.CaptureFixture[str], target: str, words: list[str], code: int, message: str
+) -> None:
+    assert run(net, target, *words) == code
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+
+
+def test_exception_of_the_model_is_told_once_with_its_place(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(net, "Raises", "--input", "f32[8,16]")
+    told = "net.py:Raises: running it raised ValueError: the weather is bad (net.py:15, in forward)"
+    assert f"graphbench: error: {told}\n" in capsys.readouterr().err
+
+
+def test_missing_model_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "missing.py", "Net") == 2
+    assert "missing.py: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["abacus", "mps", "cpu:x", "meta"])
+def test_unknown_device_is_a_usage_error(device: str) -> None:
+    with pytest.raises(UsageError, match="--device"):
+        pick_device(device)
+
+
+def test_missing_gpu_is_a_setup_error() -> None:
+    with pytest.raises(SetupError, match="CUDA devices"):
+        pick_device("cuda:99")
+
+
+def test_unreadable_profile_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.json").write_text("{")
+    assert main(["show", os.fspath(tmp_path / "p.json")]) == GraphbenchError.exit_code
+    assert "p.json" in capsys.readouterr().err
+
+
+# the loss of a training step
+
+
+def test_loss_is_the_models_own_when_it_has_one() -> None:
+    own = torch.tensor(3.0, requires_grad=True)
+    assert training_loss({"loss": own, "logits": torch.ones(2, requires_grad=True)}) is own
+
+
+def test_loss_sums_what_has_a_gradient() -> None:
+    outputs = (torch.full((2,), 2.0, requires_grad=True), [torch.ones(3, requires_grad=True), torch.ones(9)])
+    assert training_loss(outputs).item() == 7.0
+
+
+def test_loss_needs_a_gradient() -> None:
+    with pytest.raises(CaptureError, match="no gradient"):
+        training_loss({"logits": torch.ones(2)})

@@ -1,0 +1,106 @@
+"""The import arrows of the design, read from the source: imports point down, siblings stay apart, pure stays pure."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "graphbench"
+
+# Lower numbers lie lower. Parts of one number are siblings.
+RANKS = {
+    "records": 0,
+    "units": 0,
+    "errors": 0,
+    "collector": 1,
+    "jsonvalues": 1,
+    "codec": 2,
+    "conservation": 2,
+    "document": 3,
+    "provenance": 4,
+    "analysis": 4,
+    "tensors": 4,
+    "capture": 5,
+    "inductor": 5,
+    "execution": 5,
+    "isolate": 5,
+    "timing": 5,
+    "regions": 6,
+    "runs": 6,
+    "models": 6,
+    "session": 7,
+    "report": 7,
+    "measuring": 8,
+    "api": 9,
+    "cli": 10,
+    "__main__": 11,
+    "__init__": 11,
+}
+PURE = {
+    *("records", "units", "errors", "collector", "jsonvalues", "codec", "conservation", "document"),
+    *("provenance", "analysis", "report"),
+}
+LAZY = ("torch", "networkx", "numpy", "tqdm", "jinja2", "plotly")
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Dotted names that a module imports, wherever it does; `from a import b` counts as `a.b`."""
+    for entry in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(entry, ast.Import):
+            yield from (alias.name for alias in entry.names)
+        elif isinstance(entry, ast.ImportFrom):
+            assert entry.level == 0, f"{file.name}: relative import"
+            yield from (f"{entry.module}.{alias.name}" for alias in entry.names)
+
+
+def foreign(file: Path, *names: str) -> list[str]:
+    return [name for name in imports(file) if any(name == n or name.startswith(f"{n}.") for n in names)]
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_imports_point_down_only(file: Path) -> None:
+    own = part_of(file)
+    assert own in RANKS, f"give {own} a place in the design's order"
+    used = {name.split(".")[1] for name in imports(file) if name.startswith("graphbench.")} - {own}
+    upward = {part for part in used if part in RANKS and RANKS[part] >= RANKS[own]}
+    assert not upward, f"{own} imports {sorted(upward)}, which lie beside or above it"
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_pure_parts_never_import_torch(file: Path) -> None:
+    if part_of(file) in PURE:
+        assert foreign(file, "torch", "cupti", "triton") == []
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_only_inductor_reads_inductor_and_aot_autograd(file: Path) -> None:
+    if part_of(file) != "inductor":
+        assert foreign(file, "torch._inductor", "torch._functorch") == []
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_only_the_cupti_timer_uses_cupti(file: Path) -> None:
+    if not (part_of(file) == "timing" and file.name.startswith("cupti")):
+        assert foreign(file, "cupti") == []
+
+
+def test_reading_and_rendering_a_profile_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, graphbench.document, graphbench.report, graphbench.analysis.diff; "
+        f"print([name for name in {LAZY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
