@@ -1,6 +1,6 @@
 """Strict JSON codec for frozen dataclasses, driven by their type hints: every field present, known and of its type.
 
-Long number columns are stored packed or as a constant, so that profiles stay small and load fast; short ones as lists.
+Long number columns go into a pool (`columnpool`), so that profiles stay small and load fast.
 """
 
 from __future__ import annotations
@@ -12,26 +12,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, NamedTuple, Union
 
-from graphbench.jsonvalues import (
-    Mismatch,
-    at,
-    boolean,
-    decode_column,
-    describe,
-    encode_column,
-    entries,
-    integer,
-    json_value,
-    number,
-    string,
-)
+from graphbench.columnpool import ColumnPool, plain_column
+from graphbench.jsonvalues import Mismatch, at, boolean, describe, entries, integer, json_value, number, string
 
 
 class Codec(NamedTuple):
-    """How values of one type are read from and written as plain JSON values. Both raise `Mismatch`."""
+    """How values of one type are read from and written as plain JSON values. Both raise `Mismatch`.
 
-    decode: Callable[[Any], Any]
-    encode: Callable[[Any, bool], Any]
+    Columns are looked up in and added to the pool; written without one, they stand where they belong, as lists.
+    """
+
+    decode: Callable[[Any, ColumnPool], Any]
+    encode: Callable[[Any, ColumnPool | None], Any]
 
 
 @cache
@@ -52,7 +44,7 @@ def codec(hint: Any) -> Codec:
         return _tuple_codec(args)
     if origin in (Union, types.UnionType):
         if any(typing.get_origin(arg) is dict for arg in args):
-            return Codec(lambda value: json_value(value, 0), lambda value, _compact: json_value(value, 0))
+            return Codec(lambda value, _pool: json_value(value, 0), lambda value, _pool: json_value(value, 0))
         others = [arg for arg in args if arg is not type(None)]
         if len(others) == 1:
             return _optional_codec(codec(others[0]))
@@ -73,7 +65,7 @@ def _literal_codec(allowed: tuple[Any, ...]) -> Codec:
     known = {value: value for value in allowed}
     wanted = "one of " + ", ".join(str(value) for value in allowed)
 
-    def convert(value: Any, _compact: bool = False) -> Any:
+    def convert(value: Any, _pool: object) -> Any:
         if not isinstance(value, str) or value not in known:
             raise Mismatch(describe(value), wanted)
         return value
@@ -84,8 +76,8 @@ def _literal_codec(allowed: tuple[Any, ...]) -> Codec:
 def _optional_codec(inner: Codec) -> Codec:
     decode, encode = inner  # looked up once, not for each of very many values
     return Codec(
-        lambda value: None if value is None else decode(value),
-        lambda value, compact: None if value is None else encode(value, compact),
+        lambda value, pool: None if value is None else decode(value, pool),
+        lambda value, pool: None if value is None else encode(value, pool),
     )
 
 
@@ -96,24 +88,27 @@ def _tuple_codec(args: tuple[Any, ...]) -> Codec:
     if args[-1] is not Ellipsis:
         return _fixed_tuple_codec(tuple(codec(arg) for arg in args))
     if args[0] in (int, float):
-        integral = args[0] is int
-        return Codec(
-            lambda value: decode_column(value, integral=integral),
-            lambda value, compact: encode_column(value, integral=integral, compact=compact),
-        )
+        return _column_codec(integral=args[0] is int)
     item = codec(args[0])
 
-    def decode(value: Any) -> tuple[Any, ...]:
+    def decode(value: Any, pool: ColumnPool) -> tuple[Any, ...]:
         if type(value) is not list:
             raise Mismatch(describe(value), "a list")
-        return tuple(entries(item.decode, value))
+        return tuple(entries(lambda entry: item.decode(entry, pool), value))
 
-    def encode(value: Any, compact: bool) -> list[Any]:
+    def encode(value: Any, pool: ColumnPool | None) -> list[Any]:
         if type(value) is not tuple:
             raise Mismatch(describe(value), "a tuple")
-        return entries(lambda entry: item.encode(entry, compact), value)
+        return entries(lambda entry: item.encode(entry, pool), value)
 
     return Codec(decode, encode)
+
+
+def _column_codec(*, integral: bool) -> Codec:
+    def encode(value: Any, pool: ColumnPool | None) -> Any:
+        return plain_column(value, integral=integral) if pool is None else pool.encode(value, integral=integral)
+
+    return Codec(lambda value, pool: pool.decode(value, integral=integral), encode)
 
 
 def _fixed_tuple_codec(items: tuple[Codec, ...]) -> Codec:
@@ -121,14 +116,15 @@ def _fixed_tuple_codec(items: tuple[Codec, ...]) -> Codec:
         if not isinstance(value, (list, tuple)) or type(value) is not kind or len(value) != len(items):
             raise Mismatch(describe(value), f"a list of {len(items)}")
 
-    def decode(value: Any) -> tuple[Any, ...]:
+    def decode(value: Any, pool: ColumnPool) -> tuple[Any, ...]:
         check(value, list)
-        return tuple(at(f"[{i}]", item.decode, entry) for i, (item, entry) in enumerate(zip(items, value, strict=True)))
+        pairs = enumerate(zip(items, value, strict=True))
+        return tuple(at(f"[{i}]", item.decode, entry, pool) for i, (item, entry) in pairs)
 
-    def encode(value: Any, compact: bool) -> list[Any]:
+    def encode(value: Any, pool: ColumnPool | None) -> list[Any]:
         check(value, tuple)
         pairs = enumerate(zip(items, value, strict=True))
-        return [at(f"[{i}]", item.encode, entry, compact) for i, (item, entry) in pairs]
+        return [at(f"[{i}]", item.encode, entry, pool) for i, (item, entry) in pairs]
 
     return Codec(decode, encode)
 
@@ -137,66 +133,25 @@ def _fixed_tuple_codec(items: tuple[Codec, ...]) -> Codec:
 
 
 def _dataclass_codec(cls: type) -> Codec:
-    """Codec of a dataclass: an object with exactly its fields.
-
-    A number column equal to an earlier one of the same record is stored as `{"same_as": field}` (the span of a row
-    with one kernel, for instance).
-    """
+    """Codec of a dataclass: an object with exactly its fields."""
     hints = typing.get_type_hints(cls)
     names = tuple(field.name for field in dataclasses.fields(cls))
     codecs = tuple((name, codec(hints[name])) for name in names)
     known = set(names)
-    decoders = tuple((name, item.decode) for name, item in codecs)
-    columns = frozenset(name for name in names if _is_column(hints[name]))
 
-    def decode(value: Any) -> Any:
+    def decode(value: Any, pool: ColumnPool) -> Any:
         if type(value) is not dict:
             raise Mismatch(describe(value), f"an object ({cls.__name__})")
         if value.keys() != known:
             raise _wrong_fields(value, names)
-        if not columns:
-            try:
-                return cls(**{name: item(value[name]) for name, item in decoders})
-            except Mismatch:
-                pass  # decoded again below, field by field, to say where
-        fields: dict[str, Any] = {}
-        for name, item in decoders:
-            raw = value[name]
-            try:
-                if name in columns and type(raw) is dict and "same_as" in raw:
-                    fields[name] = _same_as(raw, fields, columns)
-                else:
-                    fields[name] = item(raw)
-            except Mismatch as mismatch:
-                mismatch.within(f".{name}")
-                raise
-        return cls(**fields)
+        return cls(**{name: at(f".{name}", item.decode, value[name], pool) for name, item in codecs})
 
-    def encode(value: Any, compact: bool) -> dict[str, Any]:
+    def encode(value: Any, pool: ColumnPool | None) -> dict[str, Any]:
         if type(value) is not cls:
             raise Mismatch(describe(value), f"a {cls.__name__}")
-        plain: dict[str, Any] = {}
-        for name, item in codecs:
-            column = getattr(value, name)
-            plain[name] = at(f".{name}", item.encode, column, compact)
-            if compact and type(plain[name]) is dict and name in columns and "n" not in plain[name]:
-                twin = next((other for other in plain if other in columns and getattr(value, other) == column), name)
-                plain[name] = plain[name] if twin == name else {"same_as": twin}
-        return plain
+        return {name: at(f".{name}", item.encode, getattr(value, name), pool) for name, item in codecs}
 
     return Codec(decode, encode)
-
-
-def _is_column(hint: Any) -> bool:
-    return bool(hint == tuple[float, ...] or hint == tuple[float, ...] | None)
-
-
-def _same_as(raw: dict[str, Any], fields: dict[str, Any], columns: frozenset[str]) -> tuple[float, ...]:
-    twin = raw["same_as"]
-    column = fields.get(twin) if isinstance(twin, str) and twin in columns and len(raw) == 1 else None
-    if column is None:
-        raise Mismatch(f"same_as {describe(twin)}", "the name of an earlier column")
-    return typing.cast("tuple[float, ...]", column)
 
 
 def _wrong_fields(value: dict[str, Any], names: tuple[str, ...]) -> Mismatch:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from graphbench.errors import ConservationError, ProfileFormatError
-from graphbench.records import Measurement, ProfileRecord, RegionRecord, RunRecord, Samples
+from graphbench.records import Measurement, ProfileRecord, RegionRecord, RunRecord, Side
 
 RELATIVE_TOLERANCE = 0.005
 ABSOLUTE_TOLERANCE_NS = 1000.0
 _COLUMNS = ("busy_ns", "host_ns", "span_ns", "kernel_ns", "copy_ns", "memset_ns", "n_kernels")
 _RUN_COLUMNS = ("busy_ns", "wall_ns", "unattributed_ns", "overlap_ns", "wrapper_ns")
+Where = tuple[str, ...]  # joined only for a message
+_columns_of = attrgetter(*_COLUMNS)
+_run_columns_of = attrgetter(*_RUN_COLUMNS)
 
 
 def check(record: ProfileRecord, *, path: str = "profile") -> None:
     """Prove that a profile is whole and that its times are conserved.
 
     Structure: keys and names are unique, roles, fates and rows refer to what exists, a measurement is `ok` exactly when
-    it has samples and otherwise says why not, its columns are equally long, and one timer made everything.
+    it has samples and otherwise says why not, its columns are equally long, a shared one has the samples of the row
+    that it names, and one timer made everything.
     Sums, per sample, within 0.5 % or 1 µs: on a device rows + unattributed - overlap = busy; on the CPU (a run with a
-    `wrapper_ns` column) rows + wrapper = busy = wall.
+    `wrapper_ns` column) rows + wrapper = busy = wall. Rows without a time explain nothing.
 
     Args:
         record: the profile.
@@ -33,13 +38,16 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
     _check_unique(path, "regions", (region.key for region in record.regions))
     for region in record.regions:
         _check_region(path, region)
+        _check_shared(path, region)
+    _check_walls(path, record)
     _check_outer_references(path, record)
-    proven: set[int] = set()
+    proven: dict[int, int] = {}
+    timer = record.policy.timer
     for where, measurement in _measurements(record):
-        _check_measurement(path, where, measurement, record.policy.timer, proven)
-    for where, run, rows in _runs(record):
-        _check_run(path, where, run, record.policy.timer)
-        _check_sums(path, where, run, rows)
+        _check_measurement(path, where, measurement, timer, proven)
+    for run_where, run, rows in _runs(record):
+        _check_run(path, run_where, run, timer)
+        _check_sums(path, run_where, run, rows)
 
 
 def _fail(path: str, field: str, found: str, expected: str) -> ProfileFormatError:
@@ -91,51 +99,87 @@ def _check_outer_references(path: str, record: ProfileRecord) -> None:
             raise _fail(path, f"step.rows[{index}].kernel", f'"{row.kernel}"', f"a kernel's key of region {row.region}")
 
 
-def _measurements(record: ProfileRecord) -> Iterator[tuple[str, Measurement]]:
+def _sides(region: RegionRecord) -> tuple[tuple[str, Side], ...]:
+    return ("eager", region.eager), ("forward", region.forward), ("backward", region.backward)
+
+
+def _measurements(record: ProfileRecord) -> Iterator[tuple[Where, Measurement]]:
     for region in record.regions:
         where = f"regions[{region.key}]"
         for node in region.nodes:
-            yield f"{where}.nodes[{node.name}].isolated", node.isolated
-            yield f"{where}.nodes[{node.name}].in_graph", node.in_graph
+            yield (where, ".nodes[", node.name, "].isolated"), node.isolated
+            yield (where, ".nodes[", node.name, "].in_graph"), node.in_graph
         for kernel in region.kernels:
-            yield f"{where}.kernels[{kernel.key}].isolated", kernel.isolated
-            yield f"{where}.kernels[{kernel.key}].in_graph", kernel.in_graph
-        for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward)):
-            yield f"{where}.{name}.plain", side.plain
+            yield (where, ".kernels[", kernel.key, "].isolated"), kernel.isolated
+            yield (where, ".kernels[", kernel.key, "].in_graph"), kernel.in_graph
+        for name, side in _sides(region):
+            yield (where, f".{name}.plain"), side.plain
     if record.step:
         for index, row in enumerate(record.step.rows):
-            yield f"step.rows[{index}].in_graph", row.in_graph
+            yield (f"step.rows[{index}].in_graph",), row.in_graph
 
 
-def _check_measurement(path: str, where: str, measurement: Measurement, timer: str, proven: set[int]) -> None:
+def _check_measurement(path: str, where: Where, measurement: Measurement, timer: str, proven: dict[int, int]) -> None:
     samples = measurement.samples
     if (measurement.status == "ok") != (samples is not None):
         found = f"status {measurement.status} {'without' if samples is None else 'with'} samples"
-        raise _fail(path, where, found, "samples exactly when the status is ok")
+        raise _fail(path, "".join(where), found, "samples exactly when the status is ok")
     if measurement.status != "ok" and not measurement.reason:
-        raise _fail(path, f"{where}.reason", f"no reason for status {measurement.status}", "a reason")
+        raise _fail(path, "".join((*where, ".reason")), f"no reason for status {measurement.status}", "a reason")
     if measurement.timer != timer and (measurement.timer is not None or samples is not None):
-        raise _fail(path, f"{where}.timer", str(measurement.timer), f"{timer}, the timer of the whole profile")
+        raise _fail(
+            path, "".join((*where, ".timer")), str(measurement.timer), f"{timer}, the timer of the whole profile"
+        )
     if samples is not None:
-        _check_columns(path, f"{where}.samples", samples, _COLUMNS, proven)
+        _check_columns(path, (*where, ".samples"), _COLUMNS, _columns_of(samples), proven)
 
 
 def _check_columns(
-    path: str, where: str, columns: Samples | RunRecord, names: tuple[str, ...], proven: set[int]
+    path: str,
+    where: Where,
+    names: tuple[str, ...],
+    columns: tuple[tuple[float, ...] | None, ...],
+    proven: dict[int, int],
 ) -> None:
-    """`proven` holds the identities of columns found free of negative values: many rows share their constant ones."""
-    length = len(columns.busy_ns)
+    """`columns[0]` is busy time. `proven`: lengths of columns found free of negative values, by identity."""
+    length = len(columns[0] or ())
     if not length:
-        raise _fail(path, f"{where}.busy_ns", "no samples", "at least one")
-    for name in names:
-        column = getattr(columns, name)
-        if column is None:
+        raise _fail(path, "".join((*where, ".", names[0])), "no samples", "at least one")
+    for name, column in zip(names, columns, strict=True):
+        if column is None or proven.get(id(column)) == length:
             continue
         if len(column) != length:
-            raise _fail(path, f"{where}.{name}", f"{len(column)} samples", f"{length}, as in busy_ns")
-        if id(column) not in proven and min(column) < 0:
-            raise _fail(path, f"{where}.{name}", f"{min(column)}", "no negative value")
-        proven.add(id(column))
+            raise _fail(path, "".join((*where, ".", name)), f"{len(column)} samples", f"{length}, as in {names[0]}")
+        if column and min(column) < 0:
+            _check_signs(path, "".join((*where, ".", name)), column)
+        proven[id(column)] = length
+
+
+def _check_signs(path: str, where: str, column: tuple[float, ...]) -> None:
+    if column and min(column) < 0:
+        raise _fail(path, where, f"{min(column)}", "no negative value")
+
+
+def _check_walls(path: str, record: ProfileRecord) -> None:
+    for region in record.regions:
+        for name, side in _sides(region):
+            _check_signs(path, f"regions[{region.key}].{name}.wall_ns", side.wall_ns)
+    if record.step:
+        _check_signs(path, "step.plain_wall_ns", record.step.plain_wall_ns)
+
+
+def _check_shared(path: str, region: RegionRecord) -> None:
+    """A row measured in the place of another one has its very samples: nothing else could have been measured."""
+    rows = {**{node.name: node.isolated for node in region.nodes}, **{k.key: k.isolated for k in region.kernels}}
+    for name, measurement in rows.items():
+        first = measurement.shared_with
+        if first is None:
+            continue
+        where = f"regions[{region.key}].{name}.isolated.shared_with"
+        if first not in rows or rows[first].shared_with is not None:
+            raise _fail(path, where, f'"{first}"', "a row of the region that was measured itself")
+        if rows[first].samples is not measurement.samples and rows[first].samples != measurement.samples:
+            raise _fail(path, where, f'other samples than those of "{first}"', "the same samples")
 
 
 def _runs(record: ProfileRecord) -> Iterator[tuple[str, RunRecord, list[Measurement]]]:
@@ -152,16 +196,21 @@ def _runs(record: ProfileRecord) -> Iterator[tuple[str, RunRecord, list[Measurem
 
 
 def _check_run(path: str, where: str, run: RunRecord, timer: str) -> None:
-    _check_columns(path, f"{where}.run", run, _RUN_COLUMNS, set())
+    _check_columns(path, (where, ".run"), _RUN_COLUMNS, _run_columns_of(run), {})
     if run.timer != timer:
         raise _fail(path, f"{where}.run.timer", run.timer, f"{timer}, the timer of the whole profile")
+    if timer != "fake" and (run.wrapper_ns is None) == (timer == "wallclock"):
+        expected = "a column, as of every run on the CPU" if run.wrapper_ns is None else "none, as of every device run"
+        raise _fail(path, f"{where}.run.wrapper_ns", "none" if run.wrapper_ns is None else "a column", expected)
+    for name, column in (("unattributed_ns", run.unattributed_ns), ("overlap_ns", run.overlap_ns)):
+        if run.wrapper_ns is not None and any(column):
+            raise _fail(path, f"{where}.run.{name}", f"{max(column)}", "0 on the CPU, where nothing runs beside a row")
 
 
 def _check_sums(path: str, where: str, run: RunRecord, rows: list[Measurement]) -> None:
-    columns = [row.samples.busy_ns for row in rows if row.samples is not None]
-    if not columns:
-        return
     n_samples = len(run.busy_ns)
+    columns = [row.samples.busy_ns for row in rows if row.samples is not None]
+    columns = columns or [(0.0,) * n_samples]  # rows that all lack a time explain none of the run's
     wrong = next((len(column) for column in columns if len(column) != n_samples), None)
     if wrong is not None:
         raise _fail(path, f"{where}.run", f"a row with {wrong} in-graph samples", f"{n_samples}, as in the run")

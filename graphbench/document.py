@@ -10,12 +10,15 @@ from typing import Any, NoReturn
 
 from graphbench.codec import codec
 from graphbench.collector import collector_paused
+from graphbench.columnpool import ColumnPool
 from graphbench.conservation import check
 from graphbench.errors import ProfileFormatError, UsageError
-from graphbench.jsonvalues import Mismatch, describe
+from graphbench.jsonvalues import Mismatch, at, describe
+from graphbench.quickcodec import quick_decoder
 from graphbench.records import ProfileRecord
 
 SCHEMA_VERSION = 1
+_COLUMNS = "columns"  # beside the fields of the record
 _NOT_A_PROFILE = "pass a profile.json written by `graphbench run` or Profile.save"
 
 __all__ = ["SCHEMA_VERSION", "check", "dumps", "loads", "read", "write"]
@@ -36,7 +39,7 @@ def read(path: str | os.PathLike[str]) -> ProfileRecord:
         found = "a directory" if file.is_dir() else "something that is no regular file" if file.exists() else "no file"
         raise ProfileFormatError(str(file), None, found, "a saved profile", hint=_NOT_A_PROFILE)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_bytes().decode("utf-8")
     except OSError as error:
         raise ProfileFormatError(
             str(file), None, f"an unreadable file ({error.strerror})", "a saved profile"
@@ -87,7 +90,8 @@ def dumps(record: ProfileRecord, *, compact: bool = True, path: str = "profile")
 
     Args:
         record: the profile; it is checked first.
-        compact: pack long sample columns; `False` writes every sample as a number, for other programs. Both read back.
+        compact: store each distinct long column once and packed, in `columns`, and its index where it belongs; `False`
+            writes every sample as a number where it belongs, for other programs. Both read back.
         path: what to call the profile in messages.
 
     Raises:
@@ -96,7 +100,10 @@ def dumps(record: ProfileRecord, *, compact: bool = True, path: str = "profile")
     """
     _check_version(record.schema_version, path)
     try:
-        plain = codec(ProfileRecord).encode(record, compact)
+        pool = ColumnPool() if compact else None
+        plain = codec(ProfileRecord).encode(record, pool)
+        if pool is not None:
+            plain[_COLUMNS] = pool.packed()
     except Mismatch as mismatch:
         hint = "this is a fault of graphbench, not of the profile's user: please report it"
         raise ProfileFormatError(path, mismatch.field, mismatch.found, mismatch.expected, hint=hint) from mismatch
@@ -118,7 +125,7 @@ def loads(text: str, *, path: str = "profile") -> ProfileRecord:
     """
     with collector_paused():
         record = _decode(_parse(text, path), path)
-    check(record, path=path)
+        check(record, path=path)
     return record
 
 
@@ -129,9 +136,19 @@ def _decode(plain: Any, path: str) -> ProfileRecord:
         raise ProfileFormatError(path, "schema_version", "no such field", "it to be present", hint=_NOT_A_PROFILE)
     _check_version(plain["schema_version"], path)
     try:
-        record: ProfileRecord = codec(ProfileRecord).decode(plain)
+        pool = at(f".{_COLUMNS}", ColumnPool.read, plain.pop(_COLUMNS, []))
+        record = _record(plain, pool)
     except Mismatch as mismatch:
         raise ProfileFormatError(path, mismatch.field, mismatch.found, mismatch.expected) from mismatch
+    return record
+
+
+def _record(plain: Any, pool: ColumnPool) -> ProfileRecord:
+    record: ProfileRecord
+    try:
+        record = quick_decoder(ProfileRecord)(plain, pool)
+    except (Mismatch, KeyError):  # decoded again, slowly, to say where
+        record = codec(ProfileRecord).decode(plain, pool)
     return record
 
 

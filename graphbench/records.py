@@ -237,7 +237,7 @@ class Ambient:
     autocast: tuple[AutocastState, ...]
     autocast_cache: bool
     default_dtype: str
-    matmul_precision: str
+    fp32_precision: tuple[tuple[str, str], ...]
     deterministic: bool
     deterministic_warn_only: bool
     sdpa_backends: tuple[str, ...]

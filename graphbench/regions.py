@@ -11,9 +11,9 @@ from torch import fx
 
 from graphbench.capture import ambient, graphs
 from graphbench.errors import CaptureError
-from graphbench.execution.replay import CapturedInput
+from graphbench.execution.replay import CapturedInput, Geometry
 from graphbench.inductor.compile import CompiledGraph
-from graphbench.records import Ambient, GraphBreak, InputRecord, NodeRecord, SourceLine
+from graphbench.records import Ambient, GraphBreak, InputRecord, NodeRecord, SourceLine, TensorSpec
 from graphbench.tensors import device_of, has_storage, spec_of, tensors_of
 
 REPLACED = "a parameter or buffer was replaced or moved since the region was captured"
@@ -46,28 +46,38 @@ class Region:
     compiled: Callable[..., Any] | None = None
     capture: Capture | None = None
     problem: str = ""
+    wants_capture: bool = True
     calls: int = 0
     first_tick: int = 0
     last_tick: int = 0
 
-    def record_first_call(self, args: Sequence[Any], budget_bytes: int) -> Any:
-        """Run the first call and keep its inputs: parameters by reference, other tensors detached.
+    def compiled_call(self, args: Sequence[Any]) -> Any:
+        """Run what Inductor compiled."""
+        assert self.compiled is not None
+        return self.compiled(*args)
 
-        What the call mutates is found by version counters; inference tensors have none and all count as mutated.
+    def record_call(self, args: Sequence[Any], budget_bytes: int) -> Any:
+        """Run a call and keep its inputs: parameters by reference, other tensors detached.
+
+        What the call mutates is found by version counters; inference tensors have none and all count as mutated, and so
+        do inputs of user-written Triton kernels, whose writes move no version.
         Past `budget_bytes` of non-parameter inputs nothing is kept and the region says so.
         """
-        assert self.compiled is not None
         records = graphs.input_records(self.gm, args)
         state = ambient.current(tuple(sorted({"cpu", *(tensor.device.type for tensor in tensors_of(list(args)))})))
         versions = [_version(value) for value in args]
         kept = sum(_held_bytes(value, record.kind) for value, record in zip(args, records, strict=True))
         if kept > budget_bytes:
             self.problem = f"its inputs hold {kept} bytes, more than the capture budget of {budget_bytes} bytes left"
-            return self.compiled(*args)
+            return self.compiled_call(args)
         captured = [_captured(value) for value in args]
         device = device_of(tensors_of(list(args)))
-        result = self.compiled(*args)
-        mutated = [_is_mutated(entry, version) for entry, version in zip(captured, versions, strict=True)]
+        result = self.compiled_call(args)
+        hidden = graphs.written_by_user_kernels(self.gm)
+        mutated = [
+            record.name in hidden or _is_mutated(entry, version)
+            for record, entry, version in zip(records, captured, versions, strict=True)
+        ]
         self.capture = Capture(
             values=[replace(entry, mutated=flag) for entry, flag in zip(captured, mutated, strict=True)],
             records=tuple(replace(record, mutated=flag) for record, flag in zip(records, mutated, strict=True)),
@@ -90,9 +100,8 @@ class Region:
             found = replace(spec_of(entry.value), requires_grad=record.spec.requires_grad)
             if found != record.spec:
                 raise CaptureError(
-                    f"{self.key}: {REPLACED}: {record.source}: "
-                    f"found {found.dtype}{list(found.shape)} on {found.device}, "
-                    f"expected {record.spec.dtype}{list(record.spec.shape)} on {record.spec.device}",
+                    f"{self.key}: {REPLACED}: {record.source}: found {_described(found)}, "
+                    f"expected {_described(record.spec)}",
                     hint="call the model once more after graphbench.reset(), then measure",
                     subject=record.source,
                 )
@@ -101,6 +110,11 @@ class Region:
         """The newest compiled graph of a phase that holds kernels, or `None`."""
         found = [graph for graph in self.graphs if graph.phase == phase and graph.artifact is not None]
         return found[-1] if found else None
+
+
+def _described(spec: TensorSpec) -> str:
+    layout = f"strides {list(spec.stride)}, offset {spec.storage_offset}"
+    return f"{spec.dtype}{list(spec.shape)} on {spec.device}, {layout}"
 
 
 def _version(value: Any) -> int | None:
@@ -118,7 +132,9 @@ def _captured(value: Any) -> CapturedInput:
         return CapturedInput(value)
     if isinstance(value, torch.nn.Parameter):
         return CapturedInput(value, requires_grad=value.requires_grad, is_parameter=True)
-    return CapturedInput(value.detach(), requires_grad=value.requires_grad)
+    base = value._base
+    geometry = Geometry.of(base) if base is not None and has_storage(base) else None
+    return CapturedInput(value.detach(), requires_grad=value.requires_grad, base=geometry)
 
 
 def _held_bytes(value: Any, kind: str) -> int:

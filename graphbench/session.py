@@ -16,21 +16,29 @@ from torch import fx
 from graphbench.capture import breaks, graphs
 from graphbench.errors import SetupError
 from graphbench.inductor import compile as inductor
-from graphbench.records import GraphBreak, SourceLine
-from graphbench.regions import Region
+from graphbench.records import GraphBreak, SourceLine, TensorSpec
+from graphbench.regions import Capture, Region
 
 CAPTURE_BUDGET_BYTES = 8 << 30
 
 
 class Session:
-    """Everything captured since the last `reset`, in the order in which it was compiled."""
+    """Everything captured since the last `reset`, in the order in which it was compiled.
 
-    def __init__(self, capture_budget_bytes: int = CAPTURE_BUDGET_BYTES) -> None:
+    Args:
+        capture_budget_bytes: what captured inputs may hold beside the models' own parameters and buffers.
+        breaks_before: Dynamo's count of break reasons when the session began. The first one counts from the start of
+            the process: it is made when a graph is captured, and what broke before would be lost.
+    """
+
+    def __init__(
+        self, capture_budget_bytes: int = CAPTURE_BUDGET_BYTES, breaks_before: Mapping[str, int] | None = None
+    ) -> None:
         self.regions: list[Region] = []
         self.empty_graphs = 0
         self.tick = 0
         self._budget = capture_budget_bytes
-        self._reasons = breaks.counted()
+        self._reasons = dict(breaks_before or {})
         self._lock = threading.Lock()
 
     @property
@@ -45,7 +53,11 @@ class Session:
         if not any(node.op.startswith("call_") for node in gm.graph.nodes):
             self.empty_graphs += 1
         region = self._new_region(gm, options)
-        region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
+        try:
+            region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
+        except BaseException:
+            region.problem = "its compilation failed"
+            raise
         return self._entry(region)
 
     def _new_region(self, gm: fx.GraphModule, options: inductor.BackendOptions) -> Region:
@@ -68,30 +80,48 @@ class Session:
         return region
 
     def _entry(self, region: Region) -> Callable[..., Any]:
-        compiled = region.compiled
-        assert compiled is not None
+        """What Dynamo calls: count, and run what Inductor returned; the first call is recorded.
+
+        Dynamo disables itself around a backend's callable, as AOTAutograd already did around its own. One of the two is
+        enough, and the inner one, at over 1 µs a call, would be paid by graphbench's users alone.
+
+        Source: `torch._dynamo.eval_frame.innermost_fn`, torch 2.11, 2.13 and 2.14.
+        """
+        assert region.compiled is not None
+        compiled = torch._dynamo.eval_frame.innermost_fn(region.compiled)
 
         def run(*args: Any) -> Any:
             self.tick = region.last_tick = self.tick + 1
             region.calls += 1
-            if region.calls == 1:
-                region.first_tick = self.tick
-                return region.record_first_call(args, self._budget - self.captured_bytes)
+            if region.wants_capture:
+                return self._record(region, args)
             return compiled(*args)
 
         return run
 
+    def _record(self, region: Region, args: tuple[Any, ...]) -> Any:
+        with self._lock:
+            first = region.wants_capture
+            region.wants_capture = False
+        if not first:
+            return region.compiled_call(args)
+        region.first_tick = region.first_tick or region.last_tick
+        try:
+            return region.record_call(args, self._budget - self.captured_bytes)
+        except BaseException:
+            region.wants_capture = True  # a later call may succeed
+            raise
+
     def superseded(self, region: Region) -> Region | None:
-        """The recompiled region of the same frame that took over from this one, which was never called since."""
-        younger = [
-            other for other in self.regions if other.frame == region.frame and other.compile_id != region.compile_id
-        ]
+        """The recompiled region that took over from this one, which was never called since.
+
+        It has the same code and parameters, inputs of the same specs and the same ambient state: a region for another
+        model, for other shapes or for evaluation is no successor.
+        """
         took_over = [
-            other
-            for other in younger
-            if other.calls and other.first_tick > region.last_tick and _resumes(region, other)
+            other for other in self.regions if other.first_tick > region.last_tick and _same_work(region, other)
         ]
-        return took_over[0] if region.calls and took_over else None
+        return took_over[0] if took_over else None
 
     def recompiles(self) -> int:
         """How often Dynamo compiled code again that it had compiled before: compile ids beyond the first of a frame."""
@@ -104,8 +134,24 @@ class Session:
         return placed + breaks.unplaced(self._reasons, breaks.counted(), placed)
 
 
-def _resumes(region: Region, other: Region) -> bool:
-    return region.location == other.location
+def _same_work(region: Region, other: Region) -> bool:
+    if region.capture is None or other.capture is None or region.frame != other.frame:
+        return False
+    if region.location != other.location or region.capture.ambient != other.capture.ambient:
+        return False
+    specs, parameters = zip(
+        *((_specs(side), _parameters(side)) for side in (region.capture, other.capture)), strict=True
+    )
+    return specs[0] == specs[1] and (parameters[0] == parameters[1] or not parameters[0].isdisjoint(parameters[1]))
+
+
+def _specs(capture: Capture) -> dict[str, tuple[TensorSpec, bool]]:
+    """By Dynamo's expression: their order is that in which the graph first reads them."""
+    return {entry.source: (entry.spec, entry.mutated) for entry in capture.records if entry.spec is not None}
+
+
+def _parameters(capture: Capture) -> set[int]:
+    return {id(entry.value) for entry in capture.values if entry.is_parameter}
 
 
 def _location(nodes: Sequence[Any]) -> SourceLine | None:
@@ -128,8 +174,9 @@ def current() -> Session:
 
 def reset() -> None:
     """Forget everything captured, and everything that Dynamo compiled."""
-    _Current.session = None
+    inductor.reset_cuda_graphs()
     torch._dynamo.reset()
+    _Current.session = Session(breaks_before=breaks.counted())
 
 
 def backend(

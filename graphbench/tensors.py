@@ -14,14 +14,27 @@ ALIGNMENT_BYTES = 64
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
     """Everything about a tensor but its values."""
+    ragged = tensor.is_nested and tensor.layout is torch.strided  # has no `shape` at all
     return TensorSpec(
-        shape=tuple(int(size) for size in tensor.shape),
+        shape=(-1,) * tensor.dim() if ragged else tuple(size_hint(size) for size in tensor.shape),
         stride=tuple(int(step) for step in tensor.stride()) if has_storage(tensor) else (),
         dtype=str(tensor.dtype).removeprefix("torch."),
         device=str(tensor.device),
         storage_offset=int(tensor.storage_offset()) if has_storage(tensor) else 0,
         requires_grad=tensor.requires_grad,
     )
+
+
+def size_hint(size: int | torch.SymInt) -> int:
+    """A size, or the example value of a symbolic one; -1 when it has none (data-dependent, or a ragged dimension).
+
+    Source: `torch.SymInt.node`, `torch.nested._internal.nested_int.NestedIntNode`, torch 2.13.
+    """
+    if isinstance(size, int):
+        return size
+    if size.node.is_nested_int() or not size.node.has_hint():
+        return -1
+    return int(size.node.hint)
 
 
 def has_storage(tensor: torch.Tensor) -> bool:

@@ -10,18 +10,19 @@ from typing import Literal
 TimeUnit = Literal["ns", "µs", "ms", "s"]
 
 MISSING = "–"
+_SMALLEST = 0.001
 _SCALE_NS: tuple[tuple[TimeUnit, float], ...] = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def time_unit(values_ns: Iterable[float | None]) -> TimeUnit:
-    """Choose the unit of a whole column: the largest in which its median is at least 1.
+    """Choose the unit of a whole column or table: the largest in which its median is at least 1.
 
     Args:
-        values_ns: the column in nanoseconds; missing values and zeros do not count.
+        values_ns: its times in nanoseconds; missing values and zeros do not count.
 
     Returns:
-        The unit; `µs` for a column without any value.
+        The unit; `µs` where there is no value at all.
     """
     known = [abs(value) for value in values_ns if value]
     if not known:
@@ -31,20 +32,19 @@ def time_unit(values_ns: Iterable[float | None]) -> TimeUnit:
 
 
 def format_number(value: float, *, digits: int = 3) -> str:
-    """Write a number with `digits` significant figures, whole numbers in full, and at most `digits` decimals.
+    """Write a number with `digits` significant figures, whole numbers in full.
 
-    A value too small to show is written `<0.001`, never as 0.
+    A value below 0.001 is written `<0.001`, never as 0.
     """
     if value == 0:
         return "0"
     magnitude = abs(value)
-    smallest = 10.0**-digits
-    if magnitude < smallest / 2:
-        return f"<{smallest:.{digits}f}" if value > 0 else f">-{smallest:.{digits}f}"
-    decimals = min(digits, max(0, digits - 1 - math.floor(math.log10(magnitude))))
+    if magnitude < _SMALLEST:
+        return f"<{_SMALLEST}" if value > 0 else f">-{_SMALLEST}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(magnitude)))
     # Rounding can carry into the next decade (9.996 -> 10.00), which then needs one decimal less.
-    if decimals and math.floor(math.log10(round(magnitude, decimals))) > math.floor(math.log10(magnitude)):
-        decimals = min(decimals, max(0, digits - 1 - math.floor(math.log10(round(magnitude, decimals)))))
+    if decimals and round(magnitude, decimals) >= 10.0 ** (digits - decimals):
+        decimals -= 1
     return f"{value:.{decimals}f}"
 
 
@@ -90,5 +90,8 @@ def format_coverage(fraction: float | None) -> str:
 
 
 def format_ratio(ratio: float | None) -> str:
-    """Write a ratio such as `1.86x`; `–` when missing."""
-    return MISSING if ratio is None else f"{format_number(ratio)}x"
+    """Write a ratio such as `1.86x`, with at most three decimals; `–` when missing."""
+    if ratio is None:
+        return MISSING
+    text = format_number(ratio)
+    return f"{text if len(text) <= 5 or abs(ratio) >= 1 else f'{ratio:.3f}'}x"

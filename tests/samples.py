@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from graphbench.records import (
     Comparison,
     Fate,
@@ -101,9 +103,17 @@ def gpu_profile() -> ProfileRecord:
     def on_device(ns: float) -> Measurement:
         return steady(ns, timer="cupti")
 
+    def side(rows: list[Measurement], plain_ns: float, wall_ns: float) -> Side:
+        return Side(run=device_run(rows), plain=on_device(plain_ns), wall_ns=(wall_ns,) * 5)
+
     def one(key: str) -> tuple[list, list]:  # type: ignore[type-arg]
+        wrong = dataclasses.replace(on_device(40_000.0), fidelity=Comparison(equal=False, max_abs=0.25))
         nodes = [
-            node("linear", on_device(40_000.0), fate=Fate(kind="kernel", kernels=("forward/mm:1",))),
+            node(
+                "linear",
+                wrong if key == "r1" else on_device(40_000.0),
+                fate=Fate(kind="kernel", kernels=("forward/mm:1",)),
+            ),
             node("gelu", on_device(9_000.0), fate=Fate(kind="fused", kernels=("forward/triton_poi_fused_gelu_0:2",))),
         ]
         kernels = [
@@ -120,8 +130,6 @@ def gpu_profile() -> ProfileRecord:
         ]
         return nodes, kernels
 
-    import dataclasses
-
     regions = []
     for key in ("r0", "r1"):
         nodes, kernels = one(key)
@@ -133,9 +141,9 @@ def gpu_profile() -> ProfileRecord:
                 kernels,
                 key=key,
                 device="cuda:0",
-                eager=Side(run=device_run([n.in_graph for n in nodes]), plain=on_device(49_100.0)),
-                forward=Side(run=device_run([k.in_graph for k in kernels[:2]]), plain=on_device(49_500.0)),
-                backward=Side(run=device_run([k.in_graph for k in kernels[2:]]), plain=on_device(15_100.0)),
+                eager=side([n.in_graph for n in nodes], 49_100.0, 160_000.0),
+                forward=side([k.in_graph for k in kernels[:2]], 49_500.0, 95_000.0),
+                backward=side([k.in_graph for k in kernels[2:]], 15_100.0, 31_000.0),
             )
         )
     rows = (
@@ -148,7 +156,7 @@ def gpu_profile() -> ProfileRecord:
             calls=1,
         ),
         StepRow(
-            name="aten._foreach_add_",
+            name="gap/optimizer/_foreach_add_@train.py:7",
             op_type="_foreach_add_",
             in_graph=on_device(20_000.0),
             calls=2,
@@ -162,7 +170,12 @@ def gpu_profile() -> ProfileRecord:
         plain_wall_ns=(90_000.0, 91_000.0),
     )
     gpu = environment(
-        gpu="A GPU", cuda="13.0", driver="580.1", libcupti="13.0", gpu_l2_bytes=50 * 2**20, sm_clock_mhz=1980
+        gpu="A GPU",
+        cuda="13.0",
+        driver="580.1",
+        libcupti="13.0 (/somewhere/libcupti.so.13)",
+        gpu_l2_bytes=50 * 2**20,
+        sm_clock_mhz=1980,
     )
     record = profile(*regions, timer="cupti", step=step, env=gpu)
     return dataclasses.replace(

@@ -35,11 +35,12 @@ class Digest:
 
     def median(self, measurement: Measurement, column: Column = "busy_ns") -> float | None:
         """Median of a column; `None` when there are no samples or this timer does not fill the column."""
+        if column == "busy_ns":  # its other statistics are needed as well, mostly
+            known_summary = self.summary(measurement)
+            return None if known_summary is None else known_summary.p50
         values: Sequence[float] | None = getattr(measurement.samples, column) if measurement.samples else None
         if values is None:
             return None
-        if id(values) in self._summaries:
-            return self._summaries[id(values)][1].p50
         known = self._medians.get(id(values))
         if known is None:
             known = (values, quantile(values, 0.5))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.shares import Interval, KernelShare, Shares, executing_roles, interval, shares
 from graphbench.analysis.stats import SAME_WITHIN, Summary, Verdict
+from graphbench.analysis.summary import is_owned
+from graphbench.analysis.views import is_unfaithful
 from graphbench.records import Comparison, KernelKind, KernelRecord, NodeRole, Phase, RegionRecord, Status
 
 __all__ = ["FusionRow", "Shares", "fusion_rows", "shares", "verdict"]
@@ -18,7 +20,8 @@ class FusionRow:
 
     Times in nanoseconds per run of the graph: `fused` is one isolated call; `fused_ns` all `calls` of it, set against
     `eager` (share of its nodes' isolated times; `nodes` includes merged ones). `saved_ns = eager - fused`, `ratio =
-    eager / fused`. Whatever is `None` is explained in `reasons`; `state` is that of the isolated kernel.
+    eager / fused`. Whatever is `None` is explained in `reasons`, and in `causes` in words that many kernels share;
+    `state` is that of the isolated kernel. `owned` says that a node is known to which its work belongs.
     """
 
     region: str
@@ -31,6 +34,8 @@ class FusionRow:
     nodes: tuple[str, ...]
     state: Status
     reasons: tuple[str, ...]
+    causes: tuple[str, ...]
+    owned: bool
     fused: Summary | None
     fused_ns: float | None
     eager: Interval | None
@@ -41,13 +46,17 @@ class FusionRow:
     host_ns: float | None
     difference: Comparison | None
     warnings: tuple[str, ...]
+    unfaithful: bool
     shared_with: str | None
 
 
-def fusion_rows(region: RegionRecord, digest: Digest | None = None) -> list[FusionRow]:
-    """One row per kernel of `region`, in the order of its wrapper; `digest` holds statistics already computed."""
+def fusion_rows(region: RegionRecord, digest: Digest | None = None, divided: Shares | None = None) -> list[FusionRow]:
+    """One row per kernel of `region`, in the order of its wrapper.
+
+    `digest` holds statistics already computed, `divided` the region's shares.
+    """
     digest = digest or Digest()
-    divided = shares(region, digest)
+    divided = divided or shares(region, digest)
     return [_row(digest, region.key, kernel, divided.kernels[kernel.key]) for kernel in region.kernels]
 
 
@@ -71,10 +80,10 @@ def _row(digest: Digest, region: str, kernel: KernelRecord, share: KernelShare) 
     fused = once.scaled(calls) if once else None
     no_eager = _why_no_eager(kernel, share)
     eager = None if no_eager else share.time
-    reasons = [f"isolated: {measured.reason}"] if fused is None else []
-    reasons += [f"eager: {no_eager}"] if no_eager else []
+    missing = [("no isolated time", measured.reason, "")] if fused is None else []
+    missing += [("no eager time", *no_eager)] if no_eager else []
     if kernel.in_graph.samples is None:
-        reasons.append(f"in-graph: {kernel.in_graph.reason}")
+        missing.append(("no in-graph time", kernel.in_graph.reason, ""))
     judged = fused is not None and eager is not None
     # One sample is no interval; judging by it would call any noise a difference.
     enough = measured.samples is not None and len(measured.samples.busy_ns) > 1
@@ -88,7 +97,9 @@ def _row(digest: Digest, region: str, kernel: KernelRecord, share: KernelShare) 
         roles=kernel.roles,
         nodes=share.nodes,
         state=measured.status,
-        reasons=tuple(reasons),
+        reasons=tuple(f"{what}: {cause}{detail}" for what, cause, detail in missing),
+        causes=tuple(f"{what}: {cause}" for what, cause, _ in missing),
+        owned=is_owned(kernel),
         fused=fused_once,
         fused_ns=fused.p50_ns if fused else None,
         eager=eager,
@@ -99,21 +110,24 @@ def _row(digest: Digest, region: str, kernel: KernelRecord, share: KernelShare) 
         host_ns=digest.median(measured, "host_ns"),
         difference=kernel.difference,
         warnings=measured.warnings,
+        unfaithful=is_unfaithful(measured),
         shared_with=measured.shared_with,
     )
 
 
-def _why_no_eager(kernel: KernelRecord, share: KernelShare) -> str:
-    """Why a kernel has no eager time, or an empty string when it has one."""
+def _why_no_eager(kernel: KernelRecord, share: KernelShare) -> tuple[str, str] | None:
+    """Why a kernel has no eager time: the cause, and its details; `None` when it has one."""
     if kernel.phase == "backward":
-        return "not measured for backward kernels, whose eager counterpart is no node"
+        return "a backward kernel, whose eager counterpart is no node", ""
     if share.missing:
         named = ", ".join(f"{name} ({reason})" for name, reason in share.missing[:3])
         more = f" and {len(share.missing) - 3} more" if len(share.missing) > 3 else ""
-        return f"not all of its nodes were timed: {named}{more}"
+        return "not all of its nodes were timed", f": {named}{more}"
     if share.nodes:
-        return ""
+        return None
     prepared = sorted({role.node for role in kernel.roles if role.role == "prepares"})
     if prepared:
-        return f"it only prepares a copy for {', '.join(prepared[:3])}"
-    return "no node of the model is known to execute here" if not executing_roles(kernel) else "its nodes have no time"
+        return "it only prepares a copy", f" for {', '.join(prepared[:3])}"
+    return (
+        "its nodes have no time" if executing_roles(kernel) else "no node of the model is known to execute here"
+    ), ""

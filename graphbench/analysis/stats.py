@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 Verdict = Literal["faster", "slower", "same", "unclear"]
@@ -49,10 +50,8 @@ def quantile(samples: Sequence[float], q: float) -> float:
 
 
 def _quantile_of_sorted(ordered: Sequence[float], q: float) -> float:
-    position = q * (len(ordered) - 1)
-    below = int(position)
-    above = min(below + 1, len(ordered) - 1)
-    return float(ordered[below] + (ordered[above] - ordered[below]) * (position - below))
+    below, above, part = _place(len(ordered), q)
+    return float(ordered[below] + (ordered[above] - ordered[below]) * part)
 
 
 def summarize(samples: Sequence[float]) -> Summary:
@@ -64,16 +63,32 @@ def summarize(samples: Sequence[float]) -> Summary:
     if not samples:
         raise ValueError("summary of no samples")
     ordered = sorted(samples)
+    n = len(ordered)
+    p10, p25, p50, p75, p90 = [
+        float(ordered[below] + (ordered[above] - ordered[below]) * part) for below, above, part in _places(n)
+    ]
     return Summary(
-        n=len(ordered),
-        p10=_quantile_of_sorted(ordered, 0.10),
-        p50=_quantile_of_sorted(ordered, 0.50),
-        p90=_quantile_of_sorted(ordered, 0.90),
-        mean=sum(ordered) / len(ordered),
+        n=n,
+        p10=p10,
+        p50=p50,
+        p90=p90,
+        mean=sum(ordered) / n,
         minimum=float(ordered[0]),
         maximum=float(ordered[-1]),
-        iqr=_quantile_of_sorted(ordered, 0.75) - _quantile_of_sorted(ordered, 0.25),
+        iqr=p75 - p25,
     )
+
+
+@lru_cache(maxsize=256)
+def _places(n: int) -> tuple[tuple[int, int, float], ...]:
+    """Where the quantiles of a summary lie between `n` order statistics: the same for all rows of a profile."""
+    return tuple(_place(n, q) for q in (0.10, 0.25, 0.50, 0.75, 0.90))
+
+
+def _place(n: int, q: float) -> tuple[int, int, float]:
+    position = q * (n - 1)
+    below = int(position)
+    return below, min(below + 1, n - 1), position - below
 
 
 def is_unstable(samples: Sequence[float]) -> bool:

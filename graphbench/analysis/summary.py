@@ -9,10 +9,13 @@ from typing import Literal
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import quantile
+from graphbench.analysis.views import is_unfaithful
 from graphbench.records import (
+    Comparison,
     KernelRecord,
     NodeRecord,
     Phase,
+    PostGradNode,
     ProfileRecord,
     RegionRecord,
     Role,
@@ -30,7 +33,8 @@ _OWNING_ROLES: Mapping[Phase, frozenset[Role]] = {
 class Totals:
     """Median times in nanoseconds of a region, or of all regions, each run once. `None`: not known for all of it.
 
-    Isolated ones are sums of medians of the rows that were timed. `plain_*` are uninstrumented runs.
+    Isolated ones are sums of medians of the rows that were timed. `plain_*` are runs without labels, `wall_*` without
+    any instrument; `forward_host_ns` is the time to issue the latter.
     """
 
     eager_isolated_ns: float | None
@@ -42,11 +46,14 @@ class Totals:
     plain_eager_ns: float | None
     plain_forward_ns: float | None
     plain_backward_ns: float | None
+    wall_eager_ns: float | None
+    wall_forward_ns: float | None
+    wall_backward_ns: float | None
     forward_host_ns: float | None
 
     @property
     def speedup(self) -> float | None:
-        """Eager ÷ compiled forward, both uninstrumented."""
+        """Eager ÷ compiled forward, both without labels."""
         if self.plain_eager_ns is None or not self.plain_forward_ns:
             return None
         return self.plain_eager_ns / self.plain_forward_ns
@@ -120,6 +127,19 @@ class NotMeasured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatches:
+    """Results that are not what they should be, by name, with what is known of the difference.
+
+    `unfaithful`: rows whose isolated call gave another result than the real one. `regions` and `kernels`: compiled
+    results that differ from eager's.
+    """
+
+    unfaithful: tuple[tuple[str, Comparison], ...]
+    regions: tuple[tuple[str, Comparison], ...]
+    kernels: tuple[tuple[str, Comparison], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileSummary:
     """Everything above a profile's tables."""
 
@@ -130,6 +150,7 @@ class ProfileSummary:
     owners: tuple[Owners, ...]
     nodes: NodeCounts
     kernels: KernelCounts
+    mismatches: Mismatches
     not_measured: tuple[NotMeasured, ...]
     unknown_fate: tuple[str, ...]
 
@@ -155,6 +176,7 @@ def summary(record: ProfileRecord, digest: Digest | None = None) -> ProfileSumma
         owners=tuple(entry for entry in owners if entry.kernels),
         nodes=_count_nodes(nodes),
         kernels=_count_kernels(kernels),
+        mismatches=_mismatches(record.regions, many),
         not_measured=tuple(entry for region in record.regions for entry in _not_measured(region)),
         unknown_fate=tuple(
             _name(region, node.name, many)
@@ -169,6 +191,25 @@ def _name(region: RegionRecord, row: str, many: bool) -> str:
     return f"{region.key}/{row}" if many else row
 
 
+def _mismatches(regions: Sequence[RegionRecord], many: bool) -> Mismatches:
+    unfaithful: list[tuple[str, Comparison]] = []
+    kernels: list[tuple[str, Comparison]] = []
+    for region in regions:
+        rows = [*((node.name, node.isolated) for node in region.nodes), *((k.key, k.isolated) for k in region.kernels)]
+        unfaithful += [
+            (_name(region, name, many), measured.fidelity)
+            for name, measured in rows
+            if measured.fidelity is not None and is_unfaithful(measured)
+        ]
+        kernels += [
+            (_name(region, kernel.key, many), kernel.difference)
+            for kernel in region.kernels
+            if kernel.difference is not None and kernel.difference.equal is False
+        ]
+    differing = [(r.key, r.outputs) for r in regions if r.outputs is not None and r.outputs.equal is False]
+    return Mismatches(unfaithful=tuple(unfaithful), regions=tuple(differing), kernels=tuple(kernels))
+
+
 def _sum_known(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
@@ -176,6 +217,15 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
 
 def _run_ns(side: Side) -> float | None:
     return quantile(side.run.busy_ns, 0.5) if side.run else None
+
+
+def _wall_ns(side: Side) -> float | None:
+    return quantile(side.wall_ns, 0.5) if side.wall_ns else None
+
+
+def is_owned(kernel: KernelRecord) -> bool:
+    """Whether a node is known to which the kernel's work belongs."""
+    return any(role.role in _OWNING_ROLES[kernel.phase] for role in kernel.roles)
 
 
 def _region_totals(digest: Digest, region: RegionRecord, timer: str) -> RegionTotals:
@@ -199,6 +249,9 @@ def _region_totals(digest: Digest, region: RegionRecord, timer: str) -> RegionTo
             plain_eager_ns=digest.median(region.eager.plain),
             plain_forward_ns=device_ns,
             plain_backward_ns=digest.median(region.backward.plain),
+            wall_eager_ns=_wall_ns(region.eager),
+            wall_forward_ns=_wall_ns(region.forward),
+            wall_backward_ns=_wall_ns(region.backward),
             forward_host_ns=host_ns,
         ),
         host_bound=host_ns > device_ns if known and host_ns is not None and device_ns is not None else None,
@@ -235,7 +288,7 @@ def _owners(digest: Digest, regions: Sequence[RegionRecord], phase: Phase, many:
     for region in regions:
         for kernel in (kernel for kernel in region.kernels if kernel.phase == phase):
             kernel_ns = _kernel_ns(digest, kernel)
-            owned = any(role.role in _OWNING_ROLES[phase] for role in kernel.roles)
+            owned = is_owned(kernel)
             n_kernels += 1
             time_ns += kernel_ns
             owned_ns += kernel_ns if owned else 0.0
@@ -294,6 +347,13 @@ def _not_measured(region: RegionRecord) -> list[NotMeasured]:
         if kernel.isolated.status != "ok":
             note(kernel.key, "kernel", kernel.isolated.status, kernel.isolated.reason)
     for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward)):
-        if side.run is None and side.reason:
-            note(name, "run", "skipped", side.reason)
+        if side.run is None and side.reason and not (name == "backward" and _has_no_backward(region)):
+            note(name, "run", "failed" if side.plain.status == "failed" else "skipped", side.reason)
     return missing
+
+
+def _has_no_backward(region: RegionRecord) -> bool:
+    """In inference there is nothing to measure, which is no news."""
+    parts: tuple[Sequence[KernelRecord | PostGradNode], ...] = (region.kernels, region.post_grad)
+    found = any(part.phase == "backward" for entries in parts for part in entries)
+    return region.backward.plain.status == "skipped" and not found

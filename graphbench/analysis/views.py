@@ -12,6 +12,7 @@ from graphbench.analysis.stats import Summary, quantile
 from graphbench.errors import UsageError
 from graphbench.records import (
     Fate,
+    Measurement,
     NodeKind,
     NodeRecord,
     ProfileRecord,
@@ -40,7 +41,9 @@ _DTYPES: tuple[tuple[str, str], ...] = (
 class NodeRow:
     """One node. Times in nanoseconds; `share` is the fraction of all nodes' isolated medians.
 
-    `state` and `reason` are those of the isolated measurement; `launches` counts device kernels.
+    `state` and `reason` are those of the isolated measurement; `launches` counts device kernels; `unfaithful` says that
+    the isolated result differed from the real call's. Figures are worked out when asked for: most rows of a large
+    profile are never shown.
     """
 
     region: str
@@ -48,20 +51,62 @@ class NodeRow:
     name: str
     op_type: str
     kind: NodeKind
-    outputs: str
-    isolated: Summary | None
-    share: float | None
-    in_graph_ns: float | None
-    host_ns: float | None
-    launches: float | None
-    fate: str
     kernels: tuple[str, ...]
-    source: str
     module: str
     state: Status
     reason: str
     warnings: tuple[str, ...]
+    unfaithful: bool
     shared_with: str | None
+    node: NodeRecord
+    total_ns: float
+    digest: Digest
+
+    @property
+    def outputs(self) -> str:
+        """Shapes and dtypes."""
+        return outputs_text(self.node.outputs)
+
+    @property
+    def isolated(self) -> Summary | None:
+        """Statistics of the isolated samples."""
+        return self.digest.summary(self.node.isolated)
+
+    @property
+    def isolated_p50_ns(self) -> float | None:
+        """Median of the isolated samples, without the other statistics."""
+        return self.digest.median(self.node.isolated)
+
+    @property
+    def share(self) -> float | None:
+        """Part of all nodes' isolated medians."""
+        median_ns = self.isolated_p50_ns
+        return median_ns / self.total_ns if median_ns is not None and self.total_ns else None
+
+    @property
+    def in_graph_ns(self) -> float | None:
+        """Median in real execution order."""
+        return self.digest.median(self.node.in_graph)
+
+    @property
+    def host_ns(self) -> float | None:
+        """Median time to issue the isolated call."""
+        return self.digest.median(self.node.isolated, "host_ns")
+
+    @property
+    def launches(self) -> float | None:
+        """Median number of device kernels."""
+        return self.digest.median(self.node.isolated, "n_kernels")
+
+    @property
+    def fate(self) -> str:
+        """What became of it, in words."""
+        return fate_text(self.node.fate)
+
+    @property
+    def source(self) -> str:
+        """File and line."""
+        return source_text(self.node.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +132,12 @@ def node_rows(record: ProfileRecord, digest: Digest | None = None) -> list[NodeR
     """
     digest = digest or Digest()
     nodes = [
-        (region.key, position, node, digest.summary(node.isolated))
+        (region.key, position, node)
         for region in record.regions
         for position, node in enumerate(region.nodes)
         if node.kind in TIMED_KINDS
     ]
-    total_ns = sum(isolated.p50 for _, _, _, isolated in nodes if isolated)
+    total_ns = sum(digest.median(node.isolated) or 0.0 for _, _, node in nodes)
     return [_node_row(digest, total_ns, *entry) for entry in nodes]
 
 
@@ -158,9 +203,7 @@ def fate_text(fate: Fate) -> str:
     return f"{fate.kind} → {target}" if target else fate.kind
 
 
-def _node_row(
-    digest: Digest, total_ns: float, region: str, position: int, node: NodeRecord, summary: Summary | None
-) -> NodeRow:
+def _node_row(digest: Digest, total_ns: float, region: str, position: int, node: NodeRecord) -> NodeRow:
     isolated = node.isolated
     return NodeRow(
         region=region,
@@ -168,21 +211,22 @@ def _node_row(
         name=node.name,
         op_type=node.op_type,
         kind=node.kind,
-        outputs=outputs_text(node.outputs),
-        isolated=summary,
-        share=summary.p50 / total_ns if summary and total_ns else None,
-        in_graph_ns=digest.median(node.in_graph),
-        host_ns=digest.median(isolated, "host_ns"),
-        launches=digest.median(isolated, "n_kernels"),
-        fate=fate_text(node.fate),
         kernels=node.fate.kernels,
-        source=source_text(node.source),
         module=node.module,
         state=isolated.status,
         reason=isolated.reason,
         warnings=isolated.warnings,
+        unfaithful=is_unfaithful(isolated),
         shared_with=isolated.shared_with,
+        node=node,
+        total_ns=total_ns,
+        digest=digest,
     )
+
+
+def is_unfaithful(measurement: Measurement) -> bool:
+    """Whether the result of an isolated call is known to differ from the real call's."""
+    return measurement.fidelity is not None and measurement.fidelity.equal is False
 
 
 def _gap_row(digest: Digest, row: StepRow, step_busy_ns: float) -> GapRow:

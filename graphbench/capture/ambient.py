@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
 
 import torch
 
@@ -16,6 +18,9 @@ FLAGS = {
     "cuda.matmul.fp16_reduction": (torch.backends.cuda.matmul, "allow_fp16_reduced_precision_reduction"),
     "cuda.matmul.bf16_reduction": (torch.backends.cuda.matmul, "allow_bf16_reduced_precision_reduction"),
 }
+# What each backend does with float32 matrix products and convolutions, by the names of the settings in torch.backends.
+FP32_SETTINGS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
+DEVICE_TYPES = ("cpu", "cuda", "xpu", "hpu", "mps")  # those that autocast knows
 SDPA = ("flash", "mem_efficient", "math", "cudnn")
 
 
@@ -39,10 +44,11 @@ def current(device_types: tuple[str, ...] = ("cpu", "cuda")) -> Ambient:
                 dtype=dtype_name(torch.get_autocast_dtype(kind)),
             )
             for kind in device_types
+            if kind in DEVICE_TYPES
         ),
         autocast_cache=torch.is_autocast_cache_enabled(),
         default_dtype=dtype_name(torch.get_default_dtype()),
-        matmul_precision=torch.get_float32_matmul_precision(),
+        fp32_precision=tuple((name, str(_backend(name).fp32_precision)) for name in FP32_SETTINGS),
         deterministic=torch.are_deterministic_algorithms_enabled(),
         deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
         sdpa_backends=tuple(name for name in SDPA if getattr(torch.backends.cuda, f"{name}_sdp_enabled")()),
@@ -57,6 +63,7 @@ def restored(ambient: Ambient) -> Iterator[None]:
     before = current(tuple(state.device_type for state in ambient.autocast))
     with contextlib.ExitStack() as stack:
         stack.callback(_set_globals, before)
+        stack.enter_context(_nesting_kept())
         _set_globals(ambient)
         stack.enter_context(torch.inference_mode(ambient.inference_mode))
         stack.enter_context(torch.set_grad_enabled(ambient.grad_enabled))
@@ -70,9 +77,44 @@ def restored(ambient: Ambient) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _nesting_kept() -> Iterator[None]:
+    """Unwind what a graph that was interrupted between its state nodes left open: autocast, functorch, saved tensors.
+
+    Source: `torch.autocast_increment_nesting`, `torch._C._functorch.get_dynamic_layer_stack_depth`,
+    `torch._C._autograd._saved_tensors_hooks_is_enabled`, torch 2.11 to 2.14.
+    """
+    depth = _autocast_depth()
+    layers = torch._C._functorch.get_dynamic_layer_stack_depth()
+    hooks: Any = torch._C._autograd
+    hooks_were_enabled = hooks._saved_tensors_hooks_is_enabled()
+    try:
+        yield
+    finally:
+        while _autocast_depth() > depth:
+            torch.autocast_decrement_nesting()
+        torch.clear_autocast_cache()
+        if torch._C._functorch.get_dynamic_layer_stack_depth() > layers:
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(layers)
+        if hooks_were_enabled and not hooks._saved_tensors_hooks_is_enabled():
+            hooks._saved_tensors_hooks_enable()
+
+
+def _backend(name: str) -> Any:
+    """`torch.backends.` and the name."""
+    return attrgetter(name)(torch.backends)
+
+
+def _autocast_depth() -> int:
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
+
+
 def _set_globals(ambient: Ambient) -> None:
     torch.set_default_dtype(getattr(torch, ambient.default_dtype))
-    torch.set_float32_matmul_precision(ambient.matmul_precision)
+    for name, precision in ambient.fp32_precision:
+        if _backend(name).fp32_precision != precision:
+            _backend(name).fp32_precision = precision
     torch.use_deterministic_algorithms(ambient.deterministic, warn_only=ambient.deterministic_warn_only)
     for name in SDPA:
         getattr(torch.backends.cuda, f"enable_{name}_sdp")(name in ambient.sdpa_backends)

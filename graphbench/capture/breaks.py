@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,9 +29,11 @@ def break_after(gm: fx.GraphModule, region: str) -> GraphBreak | None:
 def counted() -> dict[str, int]:
     """Dynamo's own count of break reasons so far in this process."""
     counters: Mapping[str, Mapping[str, int]] = torch._dynamo.utils.counters
-    return {
-        str(reason): int(count) for kind in ("graph_break", "unimplemented") for reason, count in counters[kind].items()
-    }
+    total: Counter[str] = Counter()
+    for kind in ("graph_break", "unimplemented"):  # a reason may be in both
+        for reason, count in counters[kind].items():
+            total[str(reason)] += int(count)
+    return dict(total)
 
 
 def unplaced(before: Mapping[str, int], after: Mapping[str, int], placed: list[GraphBreak]) -> list[GraphBreak]:

@@ -44,6 +44,8 @@ class GapMode(TorchDispatchMode):
     eagerly, silently.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, inside: CompiledDepth, on_op: Callable[[GapOp, Callable[[], Any]], Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._inside = inside
@@ -56,7 +58,7 @@ class GapMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Label one op."""
-        if self._inside.depth:
+        if self._inside.depth or getattr(func, "namespace", "") == "profiler":  # marks of a profiler are no work
             return func(*args, **(kwargs or {}))
         return self._on_op(_gap_op(func), lambda: func(*args, **(kwargs or {})))
 
@@ -67,4 +69,4 @@ def _gap_op(func: Any) -> GapOp:
     name = str(getattr(func, "_opname", None) or getattr(func, "__name__", func))
     space = getattr(func, "namespace", "aten")
     phase: GapPhase = "backward" if in_backward else "optimizer" if in_optimizer else "forward"
-    return GapOp(name if space == "aten" else f"{space}.{name}", phase, source)
+    return GapOp(name if space in ("aten", "higher_order") else f"{space}.{name}", phase, source)

@@ -11,14 +11,15 @@ from torch import fx
 
 from graphbench.capture import source_lines
 from graphbench.records import InputRecord, JsonValue, NodeKind, NodeRecord, TensorSpec
-from graphbench.tensors import spec_of
+from graphbench.tensors import size_hint, spec_of
 
 STATE_NODES = re.compile(
     r"^(_set_grad_enabled|_?(enter|exit)_autocast|_(enter|exit)_inference_mode|_saved_tensors_hooks_\w+|set_stream|"
     r"(current_|set_|_)?stream\w*|record_event|wait_event|wait_stream|synchronize|_(vmap|grad|jvp|func)_\w+_nesting|"
     r"_set_fwd_grad_enabled|lazy_load_decompositions|_functorch\w*|manual_seed|set_default_dtype)$"
 )
-MODULE_KEY = re.compile(r"\['([^']+)'\]|\.([A-Za-z_]\w*)|\[(\d+)\]")
+MODULE_ROOT = re.compile(r"^L\['(self|fn)'\]")  # the compiled module itself; `fn` is Dynamo's, for torch's own modules
+MODULE_KEY = re.compile(r"\['([^']+)'\]|\.(\w+)|\[(\d+)\]")
 
 
 def copy_graph(gm: fx.GraphModule) -> fx.GraphModule:
@@ -32,6 +33,8 @@ def copy_graph(gm: fx.GraphModule) -> fx.GraphModule:
         graph.output(value).meta.update(output.meta)
     for original, twin in copied.items():
         twin.name = original.name
+        if (source := getattr(original, "_dynamo_source", None)) is not None:
+            vars(twin)["_dynamo_source"] = source
     return fx.GraphModule(gm, graph)
 
 
@@ -85,19 +88,12 @@ def _meta_specs(value: Any) -> list[TensorSpec]:
 def _fake_spec(tensor: torch.Tensor) -> TensorSpec:
     strided = tensor.layout is torch.strided and not tensor.is_nested
     return TensorSpec(
-        shape=tuple(map(_hint, tensor.shape)),
-        stride=tuple(map(_hint, tensor.stride())) if strided else (),
+        shape=tuple(map(size_hint, tensor.shape)),
+        stride=tuple(map(size_hint, tensor.stride())) if strided else (),
         dtype=str(tensor.dtype).removeprefix("torch."),
         device=str(tensor.device),
         requires_grad=tensor.requires_grad,
     )
-
-
-def _hint(size: Any) -> int:
-    """The example value of a symbolic size; -1 when it has none (data-dependent)."""
-    if isinstance(size, torch.SymInt):
-        return int(size.node.hint) if size.node.has_hint() else -1
-    return int(size)
 
 
 def _module_path(node: fx.Node) -> str:
@@ -105,10 +101,26 @@ def _module_path(node: fx.Node) -> str:
     stack = node.meta.get("nn_module_stack")
     if not stack:
         return ""
-    path = str(list(stack.values())[-1][0])
+    path = MODULE_ROOT.sub("", str(list(stack.values())[-1][0]))
     parts = [name for groups in MODULE_KEY.findall(path) for name in groups if name]
-    hidden = {"_modules", "_orig_mod", "self"}
+    hidden = {"_modules", "_orig_mod"}
     return ".".join(part for part in parts if part not in hidden)
+
+
+def written_by_user_kernels(gm: fx.GraphModule) -> set[str]:
+    """Names of the inputs that user-written Triton kernels may write, directly or through views.
+
+    Source: `torch.ops.higher_order.triton_kernel_wrapper_mutation`, whose writes autograd does not see, torch 2.13.
+    """
+    found: set[str] = set()
+    for node in gm.graph.nodes:
+        if op_type(node) != "triton_kernel_wrapper_mutation":
+            continue
+        for source in node.all_input_nodes:
+            while source.op.startswith("call_") and source.all_input_nodes:
+                source = source.all_input_nodes[0]  # what a view views is its first argument
+            found.add(source.name)
+    return found
 
 
 def prototype(value: Any) -> JsonValue:

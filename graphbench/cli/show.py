@@ -46,14 +46,15 @@ class ShowCommand(Command[ShowOptions]):
     def run(self, options: ShowOptions) -> int:
         """Render the profile to stdout."""
         # Imported here: each command pays only for what it uses.
+        from graphbench.collector import collector_paused
         from graphbench.document import read
         from graphbench.report import REPORTERS
 
-        record = read(options.profile)
         keywords = options.view.keywords()
         table = options.table or ("nodes" if options.format == "csv" else None)
         if table is not None:
             keywords["table"] = table
-        text = REPORTERS[options.format].render(record, **keywords)
+        with collector_paused():
+            text = REPORTERS[options.format].render(read(options.profile), **keywords)
         print(text, end="" if text.endswith("\n") else "\n")
         return 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx
 
-from graphbench.errors import CaptureError
+from graphbench.errors import CaptureError, GraphbenchError
 
 NodeVisit = Callable[[fx.Node, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 
@@ -47,15 +47,9 @@ def run_eager(gm: fx.GraphModule, args: list[Any], visit: NodeVisit) -> Any:
 
     try:
         return StreamingInterpreter(gm, note).run(*args)
-    except (
-        RuntimeError,
-        TypeError,
-        ValueError,
-        NotImplementedError,
-        AssertionError,
-        LookupError,
-        AttributeError,
-    ) as error:
+    except GraphbenchError:
+        raise
+    except Exception as error:  # the user's own ops: whatever one raises, the message names its node
         where = at[0] if at else "the inputs"
         text = str(error).strip().splitlines()
         raise CaptureError(

@@ -13,16 +13,33 @@ from graphbench.tensors import alias, has_storage, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
+class Geometry:
+    """How a tensor lies in its storage."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Geometry:
+        """The geometry of a tensor."""
+        return cls(tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset()), tensor.dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class CapturedInput:
     """One argument of a region as recorded on its first call.
 
-    `value` is the parameter itself, a detached alias of any other tensor, or a plain value.
+    `value` is the parameter itself, a detached alias of any other tensor, or a plain value. `base` is the geometry of
+    the tensor that it was a view of.
     """
 
     value: Any
     requires_grad: bool = False
     is_parameter: bool = False
     mutated: bool = False
+    base: Geometry | None = None
 
 
 def shadow(inputs: Sequence[CapturedInput]) -> list[Any]:
@@ -45,35 +62,36 @@ def _argument(entry: CapturedInput, mutated: set[int], bases: dict[int, torch.Te
     if not isinstance(tensor, torch.Tensor):
         return tensor
     if _storage(tensor) not in mutated:
-        if entry.is_parameter:
-            return tensor
-        fresh = tensor.detach()
+        fresh = tensor.detach()  # parameters too: the user's hooks on them must not run
         return fresh.requires_grad_() if entry.requires_grad else fresh
     with torch.no_grad():
-        copy = _copy(tensor, bases)
+        copy = _copy(tensor, entry.base, bases)
     if not entry.requires_grad:
         return copy
     return alias(copy.requires_grad_()) if entry.mutated else copy.requires_grad_()
 
 
-def _copy(tensor: torch.Tensor, bases: dict[int, torch.Tensor]) -> torch.Tensor:
-    """A copy within the copied storage; a view of the copied base when several inputs share it."""
+def _copy(tensor: torch.Tensor, base: Geometry | None, bases: dict[int, torch.Tensor]) -> torch.Tensor:
+    """A copy within the copied storage, as a view of the copied base where the original was a view."""
     if not has_storage(tensor):
         return tensor.clone()
-    storage = tensor.untyped_storage()
+    storage, geometry = tensor.untyped_storage(), Geometry.of(tensor)
     if storage._cdata not in bases:
-        flat = (
-            torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (storage.nbytes(),), (1,)).clone()
-        )
-        root = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        root.set_(flat.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
-        bases[storage._cdata] = root
-        return root
+        flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+        flat = flat.set_(storage, 0, (storage.nbytes(),), (1,)).clone()
+        bases[storage._cdata] = _placed(flat, base or geometry)
     root = bases[storage._cdata]
+    if Geometry.of(root) == geometry:
+        return root
     if root.dtype == tensor.dtype:
-        return root.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
-    other = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    return other.set_(root.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+        return root.as_strided(geometry.shape, geometry.stride, geometry.offset)
+    return _placed(root, geometry)
+
+
+def _placed(owner: torch.Tensor, geometry: Geometry) -> torch.Tensor:
+    """A tensor of its own, no view, over another one's storage."""
+    fresh = torch.empty(0, dtype=geometry.dtype, device=owner.device)
+    return fresh.set_(owner.untyped_storage(), geometry.offset, geometry.shape, geometry.stride)
 
 
 @contextlib.contextmanager

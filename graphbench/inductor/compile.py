@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -24,7 +26,9 @@ REFUSED = {
     "freezing": "Dynamo reads only the global setting, so the option would silently do nothing",
 }
 # Graphs must be lowered anew for the hook to hear of them; compiled kernels still come from their caches.
-MEASURABLE = {"trace.provenance_tracking_level": 1, "fx_graph_cache": False}
+MEASURABLE = {"trace.provenance_tracking_level": 1, "fx_graph_cache": False, "fx_graph_remote_cache": False}
+# The hook stands in a module of torch's, for one compile at a time; backward graphs compile in autograd's threads.
+_COMPILING = threading.RLock()
 
 
 @dataclass(slots=True)
@@ -85,7 +89,9 @@ def _inductor_patches(given: Any) -> dict[str, Any]:
     patches = {str(key).replace("-", "_"): value for key, value in given.items()}
     for key, value in patches.items():
         if key not in known:
-            raise UsageError(f"graphbench: unknown Inductor option {key!r}", hint="see torch._inductor.list_options()")
+            close = ", ".join(difflib.get_close_matches(key, known)) or "none"
+            hint = f"known options of a similar name: {close}; all: torch._inductor.list_options()"
+            raise UsageError(f"graphbench: unknown Inductor option {key!r}", hint=hint)
         if key in REFUSED and value:
             raise UsageError(
                 f"graphbench: Inductor option {key!r} cannot be measured: {REFUSED[key]}", hint="leave it out"
@@ -109,11 +115,11 @@ def compile_region(
     from torch._functorch import config as functorch_config
     from torch._inductor import compile_fx
 
-    dynamo_graphs = {id(module.graph): module.graph for module in gm.modules() if isinstance(module, fx.GraphModule)}
+    dynamo_graphs = owners_of_graphs(gm)
 
     def inner(inner_gm: fx.GraphModule, inner_inputs: Sequence[Any], **kwargs: Any) -> Any:
         phase: Phase = "backward" if kwargs.get("is_backward") else "forward"
-        with _measurable(), hook.listening() as emitted:
+        with _COMPILING, _measurable(), hook.listening() as emitted:
             artifact = compile_fx.compile_fx_inner(inner_gm, inner_inputs, **kwargs)
         if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
             on_graph(CompiledGraph(phase, None))
@@ -138,8 +144,38 @@ def _measurable() -> Iterator[None]:
         yield
 
 
+def owners_of_graphs(gm: fx.GraphModule) -> dict[int, str | None]:
+    """`id` of every graph that Dynamo made -> the call of the top graph that runs it; `None` for the top graph itself.
+
+    Bodies of `checkpoint`, `cond`, ... are graphs inside; what they compute belongs to the call that the user sees.
+    """
+    owners: dict[int, str | None] = {id(gm.graph): None}
+
+    def visit(module: fx.GraphModule, owner: str | None) -> None:
+        for node in module.graph.nodes:
+            body = getattr(module, node.target, None) if node.op == "get_attr" and "." not in node.target else None
+            if isinstance(body, fx.GraphModule):
+                for user in node.users:
+                    owners.setdefault(id(body.graph), owner or user.name)
+                visit(body, owners[id(body.graph)])
+
+    visit(gm, None)
+    return owners
+
+
+def reset_cuda_graphs() -> None:
+    """Let go of captured CUDA graphs and their memory, as Inductor's own backend does on `torch._dynamo.reset()`.
+
+    Source: `torch._inductor.cudagraph_trees.reset_cudagraph_trees`, torch 2.13.
+    """
+    if torch.cuda.is_initialized():
+        from torch._inductor.cudagraph_trees import reset_cudagraph_trees
+
+        reset_cudagraph_trees()
+
+
 def options_in_force(options: BackendOptions) -> tuple[tuple[str, str], ...]:
-    """Inductor options that differ from this torch's defaults, for the profile's header."""
+    """Inductor options that the user passed to `torch.compile`, for the profile's header."""
     return tuple(sorted((key, repr(value)) for key, value in options.patches.items()))
 
 

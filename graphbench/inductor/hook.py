@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import operator
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,7 +66,7 @@ def _has_origins(entry: Any) -> bool:
 
 
 def to_records(
-    emitted: Emitted, graph: fx.Graph, phase: Phase, dynamo_graphs: Collection[int]
+    emitted: Emitted, graph: fx.Graph, phase: Phase, dynamo_graphs: Mapping[int, str | None]
 ) -> tuple[tuple[PostGradNode, ...], tuple[KernelOrigins, ...]]:
     """Plain records of one compiled graph.
 
@@ -74,7 +74,8 @@ def to_records(
         emitted: what `listening` collected while it was compiled.
         graph: the graph that was lowered, after all of Inductor's passes.
         phase: whether it is a region's forward or backward graph.
-        dynamo_graphs: `id` of every graph that Dynamo made for the region; sources elsewhere are not followed.
+        dynamo_graphs: `id` of every graph that Dynamo made for the region, and the top graph's call that runs it
+            (`None` for the top graph itself); sources in other graphs are not followed.
     """
     names = _qualified_names(emitted, graph)
     nodes = tuple(
@@ -99,11 +100,12 @@ def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
 
 def _ir_node(ir: Any, names: dict[fx.Node, str]) -> IrNode:
     exact = names.get(ir.origin_node) if ir.origin_node is not None else None
-    return IrNode(ir.get_name(), exact, tuple(names[origin] for origin in ir.origins if origin in names))
+    reads = tuple(buffer.get_name() for buffer in getattr(ir, "inputs", ()) if hasattr(buffer, "get_name"))
+    return IrNode(ir.get_name(), exact, tuple(names[origin] for origin in ir.origins if origin in names), reads)
 
 
 def _post_grad_node(
-    node: fx.Node, name: str, names: dict[fx.Node, str], phase: Phase, dynamo_graphs: Collection[int]
+    node: fx.Node, name: str, names: dict[fx.Node, str], phase: Phase, dynamo_graphs: Mapping[int, str | None]
 ) -> PostGradNode:
     is_view = node.target is not operator.getitem and bool(getattr(node.target, "is_view", False))
     return PostGradNode(
@@ -124,7 +126,7 @@ def op_name(node: fx.Node) -> str:
     return str(getattr(target, "_opname", None) or getattr(target, "__name__", target))
 
 
-def _sources(from_node: Iterable[Any], dynamo_graphs: Collection[int]) -> dict[str, None]:
+def _sources(from_node: Iterable[Any], dynamo_graphs: Mapping[int, str | None]) -> dict[str, None]:
     """Names of the Dynamo nodes that `torch.fx.traceback.NodeSource`s (torch 2.13) lead back to, in order."""
     found: dict[str, None] = {}
     stack = list(reversed(list(from_node)))
@@ -132,7 +134,7 @@ def _sources(from_node: Iterable[Any], dynamo_graphs: Collection[int]) -> dict[s
         source = stack.pop()
         info = source.node_info
         if info is not None and info.graph_id in dynamo_graphs:
-            found[info.name] = None
+            found[dynamo_graphs[info.graph_id] or info.name] = None
         stack.extend(reversed(source.from_node or []))
     return found
 

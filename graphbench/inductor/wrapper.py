@@ -139,9 +139,9 @@ def around_calls(graph: CompiledGraph, enter: Callable[[], AbstractContextManage
 
 
 def is_plain(graph: CompiledGraph) -> bool:
-    """Whether Inductor's own code is in place: no hook, the code object that its source compiles to."""
-    module = type(graph.artifact.compiled_fn_runner).call.__globals__
-    return HOOK_NAME not in module
+    """Whether Inductor's own code is in place: neither the hook in the module nor a call of it in the code object."""
+    call = type(graph.artifact.compiled_fn_runner).call
+    return HOOK_NAME not in call.__globals__ and HOOK_NAME not in call.__code__.co_names
 
 
 def written_arguments(

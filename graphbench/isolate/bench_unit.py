@@ -72,12 +72,20 @@ class BenchUnit:
     def _trial(self) -> None:
         rng = RngState(self._device)
         copies = tensors_of((self._args, self._kwargs))
-        shapes = [(tuple(copy.shape), copy.stride()) for copy in copies]
+        layouts = [_layout(copy) for copy in copies]
+        versions = [_version(copy) for copy in copies]
         result = self._function(*self._args, **self._kwargs)
         self.draws = rng.moved()
         rng.restore()
-        self._rebuild = shapes != [(tuple(copy.shape), copy.stride()) for copy in copies]
-        self._restored |= self._pool.changed()
+        reshaped = [_layout(copy) != layout for copy, layout in zip(copies, layouts, strict=True)]
+        self._rebuild = any(reshaped)
+        # Versions tell of writes that left the same bytes, bytes of writes that moved no version (kernels).
+        moved = [
+            original
+            for original, copy, version, other in zip(self._originals, copies, versions, reshaped, strict=True)
+            if _version(copy) != version and not other
+        ]
+        self._restored |= self._pool.changed() | self._pool.blocks_of(moved)
         outputs = tensors_of(result)
         self.device = str(device_of([*self._originals, *outputs]))
         aliases = [output for output in outputs if shares_storage(output, copies)]
@@ -88,7 +96,7 @@ class BenchUnit:
             not any(output.numel() for output in fresh_outputs) or self._undefined
         )
         # Aliases are judged by what was written below them; fresh results are kept for `compare`.
-        self._layouts = [(tuple(output.shape), output.stride()) for output in outputs]
+        self._layouts = [_layout(output) for output in outputs]
         self._results = [None if any(output is alias for alias in aliases) else output.detach() for output in outputs]
         self._written = [original for original in self._originals if self._pool.blocks_of([original]) & self._restored]
         self._effects = [self._pool.current(original) for original in self._written]
@@ -120,7 +128,7 @@ class BenchUnit:
         if not self._comparable:
             return Comparison(equal=None, max_abs=None, note="synthetic values")
         outputs = tensors_of(real)
-        layouts = [(tuple(output.shape), output.stride()) for output in outputs]
+        layouts = [_layout(output) for output in outputs]
         if layouts != self._layouts:
             return Comparison(equal=False, max_abs=None, note=f"layouts differ: {self._layouts} instead of {layouts}")
         if self._undefined:
@@ -131,6 +139,15 @@ class BenchUnit:
         if not found:
             return Comparison(equal=True, max_abs=0.0, note="a view")
         return compare_trees(found, [output for _, output in fresh] + self._written)
+
+
+def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(tensor.shape), tensor.stride()
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    """Its count of writes; inference tensors have none, so that only their bytes tell."""
+    return None if tensor.is_inference() else tensor._version
 
 
 class RngState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -62,7 +63,9 @@ def _compare_values(found: torch.Tensor, expected: torch.Tensor, tolerance: floa
             torch.view_as_real(expected.resolve_conj()),
             1e-3,
         )
-    wide = torch.float64 if found.dtype in (torch.float64, torch.int64) else torch.float32
+    wide = torch.float64 if found.dtype is torch.float64 else torch.float32
+    if not found.is_floating_point():
+        wide = torch.int64  # exact: float32 cannot tell 2**24 from the number after it
     one, other = found.to(wide), expected.to(wide)
     both_nan = one.isnan() & other.isnan()
     same = (one == other) | both_nan
@@ -72,6 +75,6 @@ def _compare_values(found: torch.Tensor, expected: torch.Tensor, tolerance: floa
     largest = float(gap.max())
     finite = other[other.isfinite()]
     scale = float(finite.abs().max()) if finite.numel() else 0.0
-    if largest != largest:
-        return Comparison(equal=False, max_abs=None, note="NaN on one side only")
+    if not math.isfinite(largest):
+        return Comparison(equal=False, max_abs=None, note="NaN or infinite on one side only")
     return Comparison(equal=largest <= rtol * tolerance * max(scale, 1e-6), max_abs=largest)

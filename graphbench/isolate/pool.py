@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphbench.errors import IsolationError
-from graphbench.tensors import ALIGNMENT_BYTES, alias, byte_range, tensors_of, unpoolable
+from graphbench.tensors import ALIGNMENT_BYTES, alias, byte_range, spec_of, tensors_of, unpoolable
 
 BlockKey = tuple[int, int]
 
@@ -34,7 +34,11 @@ class TensorPool:
         for tensor in tensors_of(leaves):
             reason = unpoolable(tensor)
             if reason is not None:
-                raise IsolationError(f"cannot copy an argument of shape {tuple(tensor.shape)}: {reason}")
+                raise IsolationError(f"cannot copy an argument of shape {spec_of(tensor).shape}: {reason}")
+            if tensor.data_ptr() % tensor.element_size():
+                raise IsolationError(
+                    f"cannot copy an argument of shape {tuple(tensor.shape)}: its elements are unaligned"
+                )
         with torch.no_grad(), torch.inference_mode(False):
             for storage, low, high, members in _merged_ranges(tensors_of(leaves)):
                 self._copy_block((storage, low), high, members)

@@ -10,6 +10,11 @@ from torch.utils import _pytree as pytree
 
 from graphbench.tensors import ALIGNMENT_BYTES, has_storage
 
+PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, slice, type(Ellipsis)),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
+
 
 def unit_key(target: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], *state: object) -> tuple[object, ...]:
     """The identity of a call: target, specs and aliasing of its tensors, every other argument, and ambient state."""
@@ -20,8 +25,10 @@ def unit_key(target: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], *
 
 
 def _leaf_key(leaf: object, storages: dict[int, int]) -> object:
-    if not isinstance(leaf, torch.Tensor):
+    if isinstance(leaf, PLAIN):
         return (type(leaf).__name__, repr(leaf))
+    if not isinstance(leaf, torch.Tensor):  # a graph, a module, a kernel: its repr does not tell what it does
+        return ("object", id(leaf))
     if not has_storage(leaf):
         return ("opaque", id(leaf))
     storage = storages.setdefault(leaf.untyped_storage()._cdata, len(storages))

@@ -17,7 +17,7 @@ from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.runs import Label, WholeRun, unmeasured
 from graphbench.records import Measurement, NodeKind, NodeRecord
 from graphbench.regions import Region
-from graphbench.tensors import spec_of, tensors_of
+from graphbench.tensors import has_storage, spec_of, tensors_of
 
 VALUES_BUDGET_BYTES = 1 << 30
 
@@ -47,7 +47,11 @@ def eager_run(region: Region, label: Label) -> WholeRun:
     def body(args: list[Any]) -> Any:
         return run_eager(region.gm, args, visit) if label.session is not None else region.gm(*args)
 
-    return WholeRun(f"{region.key} eager", str(capture.device), lambda: shadow(capture.values), body)
+    def setup() -> list[Any]:
+        torch.clear_autocast_cache()  # or only the first of many runs under one autocast would cast the weights
+        return shadow(capture.values)
+
+    return WholeRun(f"{region.key} eager", str(capture.device), setup, body)
 
 
 def isolate_nodes(
@@ -70,6 +74,7 @@ def isolate_nodes(
     capture = region.capture
     assert capture is not None
     rng = RngState(capture.device)
+    torch.clear_autocast_cache()
 
     def visit(node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
         nonlocal held
@@ -79,7 +84,7 @@ def isolate_nodes(
         else:
             result = _isolate_node(node, args, kwargs, call, isolator, found)
         found.outputs[node.name] = tuple(spec_of(tensor) for tensor in tensors_of(result))
-        if node.name in wanted and isinstance(result, torch.Tensor):
+        if node.name in wanted and isinstance(result, torch.Tensor) and has_storage(result):
             held += result.nbytes
             if held <= VALUES_BUDGET_BYTES:
                 found.values[node.name] = result.detach().clone()
@@ -90,6 +95,8 @@ def isolate_nodes(
         found.result = run_eager(region.gm, shadow(capture.values), visit)
     except CaptureError as error:
         found.stopped = error.message
+        if error.subject in kinds:
+            found.isolated[error.subject] = Measurement(status="failed", reason=error.message)
     found.draws = rng.moved()
     return found
 

@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from graphbench.capture import ambient
+from graphbench.errors import CaptureError
+from graphbench.inductor.wrapper import uses_cuda_graphs
 from graphbench.isolate.compare import compare_trees
 from graphbench.measuring import compiled as compiling
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
-from graphbench.measuring.runs import Label, measure_side
+from graphbench.measuring.runs import Label, measure_side, replaying
 from graphbench.provenance.fates import fates
-from graphbench.records import Comparison, KernelRecord, Measurement, NodeRecord, Policy, RegionRecord, Side
+from graphbench.records import (
+    Comparison,
+    KernelRecord,
+    Measurement,
+    NodeRecord,
+    Phase,
+    Policy,
+    PostGradNode,
+    RegionRecord,
+    Side,
+)
 from graphbench.regions import Region
 
 Tick = Callable[[], None]
+PHASES: tuple[Phase, ...] = ("forward", "backward")
+CUDA_GRAPHS = "kernels are measured uncaptured; the plain run replays CUDA graphs, which also copies inputs"
 
 
 def skipped(region: Region, reason: str) -> RegionRecord:
     """A region that is not measured, with what is known of it."""
     capture = region.capture
+    sides = _known_sides(region)
     return RegionRecord(
         key=region.key,
         compile_id=region.compile_id,
@@ -37,7 +52,20 @@ def skipped(region: Region, reason: str) -> RegionRecord:
         inputs=capture.records if capture else (),
         ambient=capture.ambient if capture else None,
         nodes=tuple(_marked(node, reason) for node in region.nodes),
+        post_grad=_post_grad(sides),
+        kernels=tuple(kernel for side in sides for kernel in side.records({}, reason)),
     )
+
+
+def _known_sides(region: Region) -> list[CompiledSide]:
+    """The compiled graphs whose wrapper can be read; a step may refer to their kernels."""
+    graphs = [graph for phase in PHASES if (graph := region.graph(phase)) is not None]
+    return [CompiledSide.of(graph) for graph in graphs if graph.artifact.compiled_fn_runner is not None]
+
+
+def _post_grad(sides: Iterable[CompiledSide]) -> tuple[PostGradNode, ...]:
+    nodes = (node for side in sides for node in side.graph.post_grad)
+    return tuple(node for node in nodes if node.op not in ("placeholder", "get_attr"))
 
 
 def _marked(node: NodeRecord, reason: str) -> NodeRecord:
@@ -78,24 +106,31 @@ class _Measuring:
         assert region.capture is not None
         self.isolator = Isolator(region.capture.device, timers, policy)
         self.notes: list[str] = []
+        self.problem = ""
         self.has_backward = self._has_backward()
         self.sides = self._sides()
 
     def _has_backward(self) -> bool:
         """Whether the region's results require grad; running it once also makes Inductor compile the backward."""
-        pending = compiling.pending_backward(self.region)
-        if pending is None:
+        try:
+            with replaying(f"{self.region.key} compiled"):
+                pending = compiling.pending_backward(self.region)
+                if pending is not None:
+                    pending.run()
+        except CaptureError as error:
+            self.problem = error.message
             return False
-        pending.run()
-        return True
+        return pending is not None
 
     def _sides(self) -> dict[str, CompiledSide]:
-        found = {}
-        for phase in ("forward", "backward"):
+        found: dict[str, CompiledSide] = {}
+        for phase in PHASES:
             graph = self.region.graph(phase)
             if graph is not None:
                 found[phase] = CompiledSide.of(graph)
-        if "forward" not in found:
+                if uses_cuda_graphs(graph):
+                    self.notes.append(f"{phase}: {CUDA_GRAPHS}")
+        if "forward" not in found or not found["forward"].wrapper.sites:
             self.notes.append(
                 "Inductor made no kernels of the forward graph: it does nothing, or only returns its inputs"
             )
@@ -141,11 +176,19 @@ class _Measuring:
         if found.draws:
             self.notes.append("random ops draw other numbers when compiled: eager and compiled values are not compared")
             return found, Comparison(equal=None, max_abs=None, note="random ops draw other numbers when compiled")
-        if found.stopped:
-            return found, Comparison(equal=None, max_abs=None, note=found.stopped)
+        if found.stopped or self.problem:
+            return found, Comparison(equal=None, max_abs=None, note=found.stopped or self.problem)
         return found, compare_trees(result, found.result, tolerance=10.0)
 
     def _isolate_kernels(self, forward: CompiledSide | None, expected: dict[str, tuple[str, torch.Tensor]]) -> Any:
+        """The compiled result; when the replay fails, `None`, and the kernels behind it have no isolated times."""
+        try:
+            return self._kernels_one_by_one(forward, expected)
+        except CaptureError as error:
+            self.problem = self.problem or error.message
+            return None
+
+    def _kernels_one_by_one(self, forward: CompiledSide | None, expected: dict[str, tuple[str, torch.Tensor]]) -> Any:
         run = compiling.forward_run(self.region, Label(), None)
         run.prepare()
         with forward.isolating(self.isolator, expected, self.tick) if forward else contextlib.nullcontext():
@@ -171,7 +214,7 @@ class _Measuring:
     ) -> RegionRecord:
         region, capture = self.region, self.region.capture
         assert capture is not None
-        post_grad = tuple(node for side in self.sides.values() for node in side.graph.post_grad)
+        post_grad = _post_grad(self.sides.values())
         results = [
             source.name
             for source in next(node for node in region.gm.graph.nodes if node.op == "output").all_input_nodes
@@ -187,7 +230,7 @@ class _Measuring:
             inputs=capture.records,
             ambient=capture.ambient,
             nodes=tuple(replace(node, fate=known[node.name]) for node in nodes),
-            post_grad=tuple(node for node in post_grad if node.op not in ("placeholder", "get_attr")),
+            post_grad=post_grad,
             kernels=kernels,
             eager=sides[0],
             forward=sides[1],

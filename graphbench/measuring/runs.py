@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from graphbench.analysis.stats import quantile
-from graphbench.errors import GraphbenchError
+from graphbench.errors import CaptureError, GraphbenchError
 from graphbench.measuring.options import Timers
-from graphbench.records import NOT_MEASURED, Measurement, Policy, Side
+from graphbench.records import NOT_MEASURED, Measurement, Policy, Side, ValuePolicy
 from graphbench.timing import loop
 from graphbench.timing.base import Session
 from graphbench.timing.host import host_times
@@ -34,22 +34,53 @@ class WholeRun:
     instrumented: Callable[[], AbstractContextManager[None]] = nullcontext
     may_launch_nothing: bool = True
     needs_restore: bool = True
+    values: ValuePolicy = "captured"
     _ready: Any = None
 
     def prepare(self) -> None:
-        """Make the next run's arguments."""
-        self._ready = self.setup()
+        """Make the next run's arguments.
+
+        Raises:
+            CaptureError: the model's own code raised.
+        """
+        with replaying(self.name):
+            self._ready = self.setup()
 
     def run(self) -> object:
-        """Run once."""
+        """Run once.
+
+        Raises:
+            CaptureError: the model's own code raised.
+        """
         ready, self._ready = self._ready, None
-        return self.body(ready)
+        with replaying(self.name):
+            return self.body(ready)
 
     def allocations(self) -> int | None:
         """Device allocations so far; `None` on the CPU."""
         if not self.device.startswith("cuda"):
             return None
         return int(torch.cuda.memory_stats(self.device)["num_device_alloc"])
+
+
+@contextmanager
+def replaying(subject: str) -> Iterator[None]:
+    """Say of whatever a replay raises where it happened: one side's failure must not end the others.
+
+    Raises:
+        CaptureError: anything but graphbench's own errors and interrupts was raised inside.
+    """
+    try:
+        yield
+    except GraphbenchError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        raise CaptureError(
+            f"{subject}: its replay raised {type(error).__name__}: {lines[0] if lines else ''}",
+            hint="were its inputs changed since it was captured?",
+            subject=subject,
+        ) from error
 
 
 class Label:
@@ -83,7 +114,7 @@ def measure_side(
         The side's totals, and in-graph measurements by row. When something fails, a side that says why.
     """
     try:
-        plain = loop.measure(timers.running, run, policy, values="captured", whole=True)
+        plain = loop.measure(timers.running, run, policy, values=run.values, whole=True)
     except GraphbenchError as error:
         return Side(reason=error.message, plain=Measurement(status="failed", reason=error.message)), {}
     n_runs = _run_count(plain, policy)
@@ -106,7 +137,7 @@ def measure_side(
             recording = timers.running.record(body)
         totals = loop.run_record(recording, n_runs)
         found = loop.in_graph(
-            recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values="captured"
+            recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values=run.values
         )
     except GraphbenchError as error:
         return Side(reason=error.message, plain=plain, wall_ns=wall_ns), {}

@@ -62,7 +62,7 @@ def measure_session(
         graphbench=_own_version(),
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         subject=options.subject,
-        environment=environment(device, session.regions[0].options),
+        environment=environment(device, _options(session)),
         policy=policy,
         regions=tuple(records),
         breaks=tuple(session.breaks()),
@@ -77,11 +77,11 @@ def _why_not(
 ) -> str:
     """Why a region is not measured; empty when it is."""
     if not region.calls:
-        return NEVER_CALLED
+        return region.problem or NEVER_CALLED
     if not region.nodes:
         return NO_OPS
     if region.capture is None:
-        return region.problem or "its first call raised, so no inputs were recorded"
+        return region.problem or "every call raised, so no inputs were recorded"
     if reached is not None and region.key not in reached:
         return "the recorded step did not run it"
     successor = session.superseded(region)
@@ -104,6 +104,10 @@ def nothing_captured(session: Session) -> CaptureError:
         "no graph was captured: no model compiled with backend='graphbench' has been called since the last reset",
         hint="call torch.compile(model, backend='graphbench')(*inputs), then measure",
     )
+
+
+def _options(session: Session) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({option for region in session.regions for option in region.options}))
 
 
 def _device(session: Session) -> torch.device:

@@ -72,12 +72,19 @@ def _fate(
     return Fate(kind="unknown", note="no kernel executes it" if became else "no post-grad node names it")
 
 
+def _writes(node: NodeRecord) -> bool:
+    """In-place by torch's naming rule; `operator.and_` and its like only dodge Python's keywords."""
+    return node.op_type == "setitem" or (
+        node.op_type.endswith("_") and node.op_type not in ("and_", "or_", "not_", "is_")
+    )
+
+
 def _live(nodes: Sequence[NodeRecord], results: Iterable[str]) -> set[str]:
     """Names that a result depends on, or that write to something (their effect is their result)."""
     by_name = {node.name: node for node in nodes}
     stack = [
         *results,
-        *(node.name for node in nodes if node.op_type.endswith("_") or node.op_type in ("setitem", "copy_")),
+        *(node.name for node in nodes if _writes(node)),
     ]
     live: set[str] = set()
     while stack:

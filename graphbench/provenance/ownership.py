@@ -16,11 +16,15 @@ GRAPH_INPUTS = ("placeholder", "get_attr")
 
 @dataclass(frozen=True, slots=True)
 class IrNode:
-    """One buffer that a kernel writes. `exact` is the node whose value it holds, `origins` all that contributed."""
+    """One buffer that a kernel writes. `exact` is the node whose value it holds, `origins` all that contributed.
+
+    `reads` are the buffers that an extern or fallback call takes as its tensor arguments, in order.
+    """
 
     buffer: str
     exact: str | None
     origins: tuple[str, ...]
+    reads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class KernelOrigins:
 
 @dataclass(slots=True)
 class Ownership:
-    """What a kernel executes, recomputes, prepares for, only reads; and which node each written buffer holds."""
+    """What a kernel executes, recomputes, prepares for, only reads; `holds`: buffers known to hold a node's value."""
 
     executes: set[str] = field(default_factory=set)
     recomputes: set[str] = field(default_factory=set)
@@ -97,13 +101,13 @@ def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> di
         that need it only as an intermediate are flagged `recomputes`.
     """
     graph = _Graph(nodes)
-    written = _written_nodes(graph, kernels)
+    written, arguments = _written_nodes(graph, kernels)
     realized = {member for names in written.values() for name in names.values() for member in graph.family(name)}
     result: dict[str, Ownership] = {}
     computed: set[str] = set()
     for kernel in kernels:
         ownership = _slice(graph, kernel, set(written[kernel.key].values()), realized)
-        ownership.holds = written[kernel.key]
+        ownership.holds = _certain(kernel, written[kernel.key], arguments)
         ownership.recomputes = ownership.executes & computed - set(written[kernel.key].values())
         ownership.executes -= ownership.recomputes
         computed |= ownership.executes
@@ -111,8 +115,11 @@ def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> di
     return result
 
 
-def _written_nodes(graph: _Graph, kernels: Sequence[KernelOrigins]) -> dict[str, dict[str, str]]:
-    """Per kernel: buffer -> node whose value it holds. Extern calls claim first, exact origins next, then the rest."""
+def _written_nodes(graph: _Graph, kernels: Sequence[KernelOrigins]) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Per kernel: buffer -> node at which its slice starts. Beside it: buffer -> node, for arguments of extern calls.
+
+    Extern calls claim first, then exact origins, then arguments made for extern calls, then the last origin left.
+    """
     written: dict[str, dict[str, str]] = {kernel.key: {} for kernel in kernels}
     owner: dict[str, str] = {}
     for kernel in kernels:
@@ -129,13 +136,51 @@ def _written_nodes(graph: _Graph, kernels: Sequence[KernelOrigins]) -> dict[str,
                 if exact is not None and _unclaimed(graph, owner, kernel, exact):
                     written[kernel.key][ir.buffer] = exact
                     owner.setdefault(exact, kernel.key)
+    arguments = _arguments(graph, kernels, written)
     for kernel in kernels:
         if not kernel.is_extern:
             for ir in kernel.irs:
+                argument = arguments.get(ir.buffer)
+                if graph.computed(ir.exact) is None and argument is not None and argument in ir.origins:
+                    written[kernel.key][ir.buffer] = argument
+    for kernel in kernels:
+        if not kernel.is_extern:
+            for ir in kernel.irs:
+                if ir.buffer in written[kernel.key]:
+                    continue
                 free = [name for name in _known(graph, ir.origins) if _unclaimed(graph, owner, kernel, name)]
-                if graph.computed(ir.exact) is None and free:
+                if free:
                     written[kernel.key][ir.buffer] = graph.last(free)
-    return written
+    return written, arguments
+
+
+def _certain(kernel: KernelOrigins, written: Mapping[str, str], arguments: Mapping[str, str]) -> dict[str, str]:
+    """Buffers that hold exactly their node's value. Others may hold a step on the way to it, as a mean's sum."""
+    exact = {ir.buffer: ir.exact for ir in kernel.irs}
+    return {
+        buffer: node
+        for buffer, node in written.items()
+        if kernel.is_extern or node in (exact[buffer], arguments.get(buffer))
+    }
+
+
+def _arguments(
+    graph: _Graph, kernels: Sequence[KernelOrigins], written: Mapping[str, Mapping[str, str]]
+) -> dict[str, str]:
+    """Buffer -> node, for buffers made as an argument of an extern call: the node at the same place in its arguments.
+
+    Copies into the layout that attention wants all have the same origins and no exact one; only their place tells which
+    is the query and which the mask.
+    """
+    found: dict[str, str] = {}
+    for kernel in kernels:
+        for ir in kernel.irs if kernel.is_extern else ():
+            called = written[kernel.key].get(ir.buffer)
+            inputs = graph.nodes[called].inputs if called is not None else ()
+            if len(inputs) == len(ir.reads):
+                computed = ((buffer, graph.computed(name)) for buffer, name in zip(ir.reads, inputs, strict=True))
+                found.update((buffer, name) for buffer, name in computed if name is not None)
+    return found
 
 
 def _called_node(graph: _Graph, kernel: KernelOrigins, ir: IrNode) -> str | None:

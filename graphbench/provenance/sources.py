@@ -15,6 +15,8 @@ def roles(ownership: Ownership, nodes: Mapping[str, PostGradNode]) -> tuple[Node
         ownership: what the kernel executes, recomputes, prepares and reads.
         nodes: the post-grad graph by name, in program order.
 
+    Views move nothing and give no role: a linear is not executed by the kernel that reshapes its result.
+
     A backward graph's nodes that come from a Dynamo node are forward ops computed again, so they are `recomputes`.
 
     Returns:
@@ -31,7 +33,7 @@ def roles(ownership: Ownership, nodes: Mapping[str, PostGradNode]) -> tuple[Node
     found: list[NodeRole] = []
     placed: set[str] = set()
     for role, names in ranked:
-        members = [nodes[name] for name in nodes if name in names]
+        members = [nodes[name] for name in nodes if name in names and not nodes[name].is_view]
         effective: Role = "recomputes" if role == "executes" and any(m.phase == "backward" for m in members) else role
         part = [entry for entry in _of_role(effective, members) if entry.node not in placed]
         placed |= {entry.node for entry in part}

@@ -11,6 +11,15 @@ from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import GapRow, NodeRow
 from graphbench.records import Comparison, NodeRole, Role
+from graphbench.report.names import (
+    Shorten,
+    shorten,
+    shorten_fate,
+    shorten_head,
+    shorten_kernel_of_kind,
+    shorten_source,
+    shorten_tail,
+)
 
 RowT = TypeVar("RowT")
 Kind = Literal["text", "time", "fraction", "ratio", "number"]
@@ -30,8 +39,8 @@ class Column(Generic[RowT]):
     """One column. `name` heads it in text; `key` is its name in CSV and for sorting.
 
     Times are given in nanoseconds, fractions as 0 to 1; `None` is a missing value. `shown`: `always`; `several` where
-    its values differ between rows; with `wide`; or in `csv` only. A text column may be shortened down to `shrink`
-    characters; `tail` keeps more of its end, where it says more.
+    its values differ between rows; with `wide`; or in `csv` only. A text column may be shortened by `shorten`, down to
+    `shrink` characters.
     """
 
     name: str
@@ -40,7 +49,7 @@ class Column(Generic[RowT]):
     get: Callable[[RowT], object]
     shown: Shown = "always"
     shrink: int = 8
-    tail: bool = False
+    shorten: Shorten = shorten
     marks: Callable[[RowT], str] | None = None
 
     @property
@@ -73,8 +82,8 @@ def _tail_ratio(summary: Summary) -> float | None:
 
 
 def _marks(row: NodeRow | FusionRow) -> str:
-    """`=`: measured in the place of an equal unit; `!`: it carries a warning."""
-    return ("=" if row.shared_with else "") + ("!" if row.warnings else "")
+    """`=`: measured in the place of an equal unit; `!`: it carries a warning, or its isolated result was wrong."""
+    return ("=" if row.shared_with else "") + ("!" if row.warnings or row.unfaithful else "")
 
 
 def roles_text(roles: tuple[NodeRole, ...]) -> str:
@@ -98,11 +107,11 @@ def difference_text(difference: Comparison | None) -> str | None:
 
 NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
-    Column(name="node", key="name", kind="text", get=lambda row: row.name, tail=True),
-    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type),
+    Column(name="node", key="name", kind="text", get=lambda row: row.name),
+    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
     Column(name="kind", key="kind", kind="text", get=lambda row: row.kind, shown="csv"),
-    Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs),
-    Column(name="p50", key="isolated_p50", kind="time", get=_of_isolated(lambda s: s.p50), marks=_marks),
+    Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs, shrink=10),
+    Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns, marks=_marks),
     Column(name="p90", key="isolated_p90", kind="time", get=_of_isolated(lambda s: s.p90)),
     Column(name="p10", key="isolated_p10", kind="time", get=_of_isolated(lambda s: s.p10), shown="wide"),
     Column(name="mean", key="isolated_mean", kind="time", get=_of_isolated(lambda s: s.mean), shown="wide"),
@@ -119,24 +128,34 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
-    Column(name="launch", key="launches", kind="number", get=lambda row: row.launches),
-    Column(name="fate", key="fate", kind="text", get=lambda row: row.fate, tail=True),
+    Column(name="kern.", key="launches", kind="number", get=lambda row: row.launches),
+    Column(name="fate", key="fate", kind="text", get=lambda row: row.fate, shrink=22, shorten=shorten_fate),
     Column(name="kernels", key="kernels", kind="text", get=lambda row: " ".join(row.kernels), shown="csv"),
-    Column(name="source", key="source", kind="text", get=lambda row: row.source, tail=True),
-    Column(name="module", key="module", kind="text", get=lambda row: row.module, shown="wide", tail=True),
+    Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
+    Column(name="module", key="module", kind="text", get=lambda row: row.module, shown="wide", shorten=shorten_tail),
     Column(name="state", key="state", kind="text", get=lambda row: row.state, shown="csv"),
     Column(name="reason", key="reason", kind="text", get=lambda row: row.reason, shown="csv"),
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
+    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
 )
 
 FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
-    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shrink=8),
-    Column(name="kernel", key="kernel", kind="text", get=lambda row: row.key.split("/", 1)[-1], shrink=12, tail=True),
-    Column(name="kind", key="kind", kind="text", get=lambda row: row.kind, shrink=6),
+    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_head),
+    Column(
+        name="kernel",
+        key="kernel",
+        kind="text",
+        get=lambda row: row.key.split("/", 1)[-1],
+        shrink=22,
+        shorten=shorten_kernel_of_kind,
+    ),
+    Column(name="kind", key="kind", kind="text", get=lambda row: row.kind, shorten=shorten_head),
     Column(name="calls", key="calls", kind="number", get=lambda row: row.calls, shown="several"),
-    Column(name="nodes", key="nodes", kind="text", get=lambda row: roles_text(row.roles), shrink=12),
+    Column(
+        name="nodes", key="nodes", kind="text", get=lambda row: roles_text(row.roles), shrink=12, shorten=shorten_head
+    ),
     Column(name="fused", key="fused_p50", kind="time", get=lambda row: row.fused_ns, marks=_marks),
     Column(name="p10", key="isolated_p10", kind="time", get=_of_fused(lambda s: s.p10), shown="wide"),
     Column(name="p90", key="isolated_p90", kind="time", get=_of_fused(lambda s: s.p90), shown="wide"),
@@ -164,28 +183,28 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="reason", key="reason", kind="text", get=lambda row: "; ".join(row.reasons), shown="csv"),
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
+    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
 )
 
 GAP_COLUMNS: tuple[Column[GapRow], ...] = (
-    Column(name="op", key="name", kind="text", get=lambda row: row.name),
-    Column(name="op type", key="op_type", kind="text", get=lambda row: row.op_type),
-    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shrink=9),
+    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shrink=12, shorten=shorten_head),
+    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shrink=9, shorten=shorten_head),
     Column(name="calls", key="calls", kind="number", get=lambda row: row.calls),
-    Column(name="in-graph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
+    Column(name="time", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
     Column(name="of step", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
-    Column(name="source", key="source", kind="text", get=lambda row: row.source, tail=True),
+    Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
 )
 
 DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
-    Column(name="node", key="name", kind="text", get=lambda row: row.name, tail=True),
-    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type),
+    Column(name="node", key="name", kind="text", get=lambda row: row.name),
+    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
     Column(name="change", key="change", kind="text", get=lambda row: row.change, shown="several", shrink=5),
     Column(name="before", key="before", kind="time", get=lambda row: row.before_ns),
     Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),
     Column(name="delta", key="delta", kind="time", get=lambda row: row.delta_ns),
     Column(name="after/\nbefore", key="ratio", kind="ratio", get=lambda row: row.ratio),
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
-    Column(name="source", key="source", kind="text", get=lambda row: row.source, tail=True),
+    Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
 )

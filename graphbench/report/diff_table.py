@@ -8,7 +8,8 @@ from graphbench.analysis.diff import Diff, DiffTotal
 from graphbench.analysis.views import sort_rows
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.columns import DIFF_COLUMNS, Column, sort_keys
-from graphbench.report.grid import build, clean, draw, wrap
+from graphbench.report.grid import build, draw, wrap
+from graphbench.report.names import clean
 from graphbench.report.overview import names_text
 
 _TOTAL_COLUMNS: tuple[Column[DiffTotal], ...] = (

@@ -2,57 +2,63 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from graphbench.report.columns import Column
-from graphbench.units import MISSING, format_number, format_ratio, format_time, time_unit
+from graphbench.report.names import Shorten, clean
+from graphbench.units import MISSING, TimeUnit, format_number, format_ratio, format_time, time_unit
 
 RowT = TypeVar("RowT")
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ANY_WIDTH = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Cells ready to be drawn. `absent` names columns that were left out since no row has a value."""
+    """Cells ready to be drawn. `shorten` and `shrink` say how, and how far, a column may be cut: `None` not at all."""
 
     headers: list[str]
     rows: list[list[str]]
     aligns: list[str]
     shrink: list[int | None]
-    tails: list[bool]
-    absent: list[str]
+    shorten: list[Shorten | None]
 
 
-def build(columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, wide: bool) -> Grid:
-    """Fill a table's cells.
+def build(columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, wide: bool, without: Sequence[str] = ()) -> Grid:
+    """Fill a table's cells. Columns for which no row has a value are left out; all times have one unit.
 
     Args:
         columns: all columns of this kind of table; those not to be shown are left out here.
         rows: what to show, in order.
         wide: whether the `wide` columns are shown.
+        without: keys of columns that would say nothing here.
     """
-    grid = Grid(headers=[], rows=[[] for _ in rows], aligns=[], shrink=[], tails=[], absent=[])
+    grid = Grid(headers=[], rows=[[] for _ in rows], aligns=[], shrink=[], shorten=[])
+    shown = []
     for column in columns:
-        if column.shown == "csv" or (column.shown == "wide" and not wide):
+        if column.shown == "csv" or (column.shown == "wide" and not wide) or column.key in without:
             continue
         values = [column.get(row) for row in rows]
-        if rows and (column.shown == "several" and len(set(values)) == 1):
-            continue
-        if rows and all(value is None for value in values):
-            grid.absent.append(_plain_name(column))
-            continue
-        header, cells = _cells(column, values)
+        said = not rows or len(set(values)) > 1 if column.shown == "several" else True
+        if said and not (rows and all(value is None for value in values)):
+            shown.append((column, values))
+    unit = time_unit(
+        value
+        for column, values in shown
+        if column.kind == "time"
+        for value in values
+        if isinstance(value, (int, float))
+    )
+    for column, values in shown:
+        header, cells = _cells(column, values, unit)
         if column.marks is not None:
             cells = [column.marks(row) + cell for row, cell in zip(rows, cells, strict=True)]
         grid.headers.append(header)
         grid.aligns.append(column.align)
         grid.shrink.append(column.shrink if column.kind == "text" else None)
-        grid.tails.append(column.tail)
+        grid.shorten.append(column.shorten if column.kind == "text" else None)
         for line, cell in zip(grid.rows, cells, strict=True):
             line.append(cell)
     return grid
@@ -77,32 +83,33 @@ def draw(grid: Grid, width: int) -> str:
 
 def fit(grid: Grid, width: int) -> list[list[str]]:
     """Shorten texts until the columns take `width` characters together: the widest column gives way first."""
-    widths = _widths(grid)
-    floors = [
-        min(size, max(floor, _header_width(header))) if floor is not None else size
-        for size, floor, header in zip(widths, grid.shrink, grid.headers, strict=True)
-    ]
+    if sum(_widths(grid)) <= width:
+        return [list(row) for row in grid.rows]
+    # What says nothing new goes first, and may suffice: every text in its short form, however much room there is.
+    forms = [cut or _as_it_is for cut in grid.shorten]
+    rows = [[form(cell, _ANY_WIDTH) for form, cell in zip(forms, row, strict=True)] for row in grid.rows]
+    widths = _widths(replace(grid, rows=rows))
     limits = list(widths)
-    while sum(limits) > width:
-        candidates = [index for index in range(len(limits)) if limits[index] > floors[index]]
-        if not candidates:
-            break
-        limits[max(candidates, key=lambda index: limits[index])] -= 1
-    shortened = [index for index in range(len(limits)) if limits[index] < widths[index]]
-    rows = [list(row) for row in grid.rows]
-    for index in shortened:
-        for row in rows:
-            row[index] = shorten(row[index], limits[index], tail=grid.tails[index])
+    # First down to what a column should have, then, if numbers take too much room, to what still says something.
+    for share in (1.0, 0.8, 0.6, 0.4):
+        floors = [
+            min(size, max(int(floor * share), 3, _header_width(header))) if floor is not None else size
+            for size, floor, header in zip(widths, grid.shrink, grid.headers, strict=True)
+        ]
+        while sum(limits) > width:
+            candidates = [index for index in range(len(limits)) if limits[index] > floors[index]]
+            if not candidates:
+                break
+            limits[max(candidates, key=lambda index: limits[index])] -= 1
+    for index, form in enumerate(forms):
+        if limits[index] < widths[index]:
+            for source, row in zip(grid.rows, rows, strict=True):
+                row[index] = form(source[index], limits[index])
     return rows
 
 
-def shorten(text: str, width: int, *, tail: bool = False) -> str:
-    """Cut a text to `width` characters in its middle; `tail` keeps twice as much of its end as of its start."""
-    if len(text) <= width:
-        return text
-    keep = max(1, width - 1)
-    end = (2 * keep + 2) // 3 if tail else keep // 2
-    return text[: keep - end] + "…" + (text[-end:] if end else "")
+def _as_it_is(text: str, _width: int) -> str:
+    return text
 
 
 def wrap(lines: Sequence[str], width: int) -> str:
@@ -118,21 +125,11 @@ def wrap(lines: Sequence[str], width: int) -> str:
     return "\n".join(wrapped) + "\n"
 
 
-def clean(text: str) -> str:
-    """Make a name from user code safe for one cell: no line breaks, no terminal control characters."""
-    return text if text.isprintable() else _CONTROL.sub("·", text)
-
-
-def _plain_name(column: Column[RowT]) -> str:
-    return column.key.replace("_", " ")
-
-
-def _cells(column: Column[RowT], values: Sequence[object]) -> tuple[str, list[str]]:
+def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tuple[str, list[str]]:
     if column.kind == "text":
         return column.name, [MISSING if value is None else clean(str(value)) for value in values]
     numbers = [float(value) if isinstance(value, (int, float)) else None for value in values]
     if column.kind == "time":
-        unit = time_unit(numbers)
         return f"{column.name}\n{unit}", [format_time(number, unit) for number in numbers]
     if column.kind == "fraction":
         return f"{column.name}\n%", [MISSING if n is None else f"{100 * n:.1f}" for n in numbers]

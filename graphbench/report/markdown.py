@@ -36,10 +36,10 @@ class MarkdownReporter:
         wide, top, sort = options.get("wide", False), options.get("top"), options.get("sort", "cost")
         found = summary(record)
         title, *conditions = heading_lines(record)
-        headers, totals = totals_table(found)
+        headers, totals = totals_table(found, record.policy.timer)
         fusions = [row for region in record.regions for row in fusion_rows(region)]
-        parts = [f"# {escape(title)}", _bullets(conditions), _table(headers, totals, ["left"] + ["right"] * 4)]
-        parts += [_bullets(finding_lines(record, found)), "## Nodes"]
+        parts = [f"# {escape(title)}", _bullets(conditions), _table(headers, totals, ["left"] + ["right"] * 5)]
+        parts += [_bullets(finding_lines(record, found, wide=wide)), "## Nodes"]
         parts += [
             _rows(NODE_COLUMNS, sort_rows(node_rows(record), sort_keys(NODE_COLUMNS, "isolated_p50"), sort, top), wide)
         ]

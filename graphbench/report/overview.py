@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from graphbench.analysis.stats import quantile
-from graphbench.analysis.summary import Coverage, NotMeasured, Owners, ProfileSummary
-from graphbench.records import Environment, Policy, ProfileRecord
-from graphbench.report.grid import clean, shorten
+from graphbench.analysis.summary import Coverage, Mismatches, NotMeasured, Owners, ProfileSummary
+from graphbench.records import Comparison, Environment, Policy, ProfileRecord, TimerName
+from graphbench.report.names import clean, shorten_kernel
 from graphbench.units import MISSING, format_bytes, format_coverage, format_duration, format_percent, format_ratio
 
-NAMES_SHOWN = 5
-NAME_WIDTH = 80
+NAMES_SHOWN = 4
+NAME_WIDTH = 48
 
 
 def heading_lines(record: ProfileRecord) -> list[str]:
@@ -23,22 +23,29 @@ def heading_lines(record: ProfileRecord) -> list[str]:
     ]
 
 
-def totals_table(summary: ProfileSummary) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the before/after table: eager, compiled forward, their ratio, compiled backward."""
+def totals_table(summary: ProfileSummary, timer: TimerName) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the before/after table: eager, compiled forward, what that saved, compiled backward."""
     totals = summary.total
     partial = _partial(summary)
-    lines = (
-        ("plain run (uninstrumented)", totals.plain_eager_ns, totals.plain_forward_ns, totals.plain_backward_ns),
+    # On the CPU busy time is wall time, and the plain run's is taken without any instrument.
+    on_cpu = timer == "wallclock"
+    wall = ("wall (no instrument)", totals.wall_eager_ns, totals.wall_forward_ns, totals.wall_backward_ns)
+    plain = "plain run (wall, uninstrumented)" if on_cpu else "plain run (device busy)"
+    lines = [] if on_cpu or all(value is None for value in wall[1:]) else [wall]
+    lines += [
+        (plain, totals.plain_eager_ns, totals.plain_forward_ns, totals.plain_backward_ns),
         ("in-graph (labelled run)", totals.eager_in_graph_ns, totals.forward_in_graph_ns, totals.backward_in_graph_ns),
         (f"Σ isolated{partial}", totals.eager_isolated_ns, totals.forward_isolated_ns, totals.backward_isolated_ns),
-    )
+    ]
     rows = []
     for name, eager_ns, forward_ns, backward_ns in lines:
         whole = not (partial and name.endswith(partial))
-        ratio = eager_ns / forward_ns if whole and eager_ns is not None and forward_ns else None
-        times = (format_duration(eager_ns), format_duration(forward_ns), format_ratio(ratio))
+        known = whole and eager_ns is not None and forward_ns is not None
+        saved_ns = eager_ns - forward_ns if known and eager_ns is not None and forward_ns is not None else None
+        ratio = eager_ns / forward_ns if known and eager_ns is not None and forward_ns else None
+        times = (format_duration(eager_ns), format_duration(forward_ns), format_duration(saved_ns), format_ratio(ratio))
         rows.append([name, *times, format_duration(backward_ns)])
-    headers = ["", "eager", "compiled", "eager/compiled", "backward"]
+    headers = ["", "eager", "compiled", "saved", "eager/compiled", "backward"]
     if all(row[-1] == MISSING for row in rows):
         return headers[:-1], [row[:-1] for row in rows]
     return headers, rows
@@ -52,14 +59,18 @@ def _partial(summary: ProfileSummary) -> str:
     return f" ({summary.nodes.timed}/{n_nodes} nodes, {summary.kernels.timed}/{summary.kernels.total} kernels)"
 
 
-def finding_lines(record: ProfileRecord, summary: ProfileSummary) -> list[str]:
-    """What to know before reading the tables: host-bound regions first, then coverage, owners, counts and gaps."""
+def finding_lines(record: ProfileRecord, summary: ProfileSummary, *, wide: bool = False) -> list[str]:
+    """What to know before reading the tables: host-bound regions and wrong results first, then what is covered.
+
+    `wide` names every kernel without a node.
+    """
     return [
         *_host_bound(summary),
+        *mismatch_lines(summary.mismatches),
         f"coverage: {coverage_text(summary.coverage)}",
         *_step(record),
         *([f"coverage of the step: {coverage_text(summary.step_coverage)}"] if summary.step_coverage else []),
-        *(f"owners: {_owners(owners)}" for owners in summary.owners),
+        *(f"owners: {_owners(owners, wide)}" for owners in summary.owners),
         _nodes(summary),
         _kernels(summary),
         *not_measured_lines(summary.not_measured),
@@ -82,10 +93,32 @@ def coverage_text(coverage: Coverage) -> str:
     return text
 
 
-def names_text(names: Sequence[str]) -> str:
+def names_text(names: Sequence[str], *, shown: int = NAMES_SHOWN) -> str:
     """The first names of a list, and how many more there are."""
-    shown = ", ".join(shorten(clean(name), NAME_WIDTH, tail=True) for name in names[:NAMES_SHOWN])
-    return shown if len(names) <= NAMES_SHOWN else f"{shown} and {len(names) - NAMES_SHOWN} more"
+    return _listed([shorten_kernel(clean(name), NAME_WIDTH) for name in names[:shown]], len(names))
+
+
+def _listed(shown: Sequence[str], total: int) -> str:
+    text = ", ".join(shown)
+    return text if len(shown) == total else f"{text} and {total - len(shown)} more"
+
+
+def mismatch_lines(mismatches: Mismatches) -> list[str]:
+    """Warnings of results that are not what they should be, each naming its rows and the largest difference."""
+    kinds = (
+        (mismatches.regions, "compiled results differ from eager's beyond tolerance"),
+        (mismatches.kernels, "kernels whose result differs from eager's beyond tolerance"),
+        (mismatches.unfaithful, "unfaithful: alone these gave another result than in the run"),
+    )
+    return [f"warning: {words}: {_differences(found)}" for found, words in kinds if found]
+
+
+def _differences(found: Sequence[tuple[str, Comparison]]) -> str:
+    def size(comparison: Comparison) -> str:
+        return clean(comparison.note or "no size") if comparison.max_abs is None else f"by {comparison.max_abs:.1e}"
+
+    named = [f"{shorten_kernel(clean(name), NAME_WIDTH)} ({size(entry)})" for name, entry in found[:NAMES_SHOWN]]
+    return _listed(named, len(found))
 
 
 def not_measured_lines(missing: Iterable[NotMeasured]) -> list[str]:
@@ -94,9 +127,14 @@ def not_measured_lines(missing: Iterable[NotMeasured]) -> list[str]:
     for entry in missing:
         groups.setdefault((entry.what, entry.status, entry.reason), []).append(entry.row)
     return [
-        f"not measured: {len(rows)} {what}{'s' if len(rows) > 1 else ''} {status}: {clean(reason)} ({names_text(rows)})"
+        f"not measured: {count_text(len(rows), what)} {status}: {clean(reason)} ({names_text(rows)})"
         for (what, status, reason), rows in groups.items()
     ]
+
+
+def count_text(count: int, what: str) -> str:
+    """Such as `1 node` or `2 nodes`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def break_lines(record: ProfileRecord) -> list[str]:
@@ -126,7 +164,8 @@ def _environment(environment: Environment) -> str:
 def _gpu_software(environment: Environment) -> Iterator[tuple[str, str | None]]:
     yield "CUDA", environment.cuda
     yield "driver", environment.driver
-    yield "CUPTI", environment.libcupti
+    # The record holds "VERSION (PATH)"; where it lies matters to who repairs an installation, not here.
+    yield "CUPTI", environment.libcupti.split(" (")[0] if environment.libcupti else None
     yield "Triton", environment.triton
 
 
@@ -156,11 +195,15 @@ def _step(record: ProfileRecord) -> Iterator[str]:
         yield f"step: {wall} of wall time uninstrumented; labelled, {busy} busy"
 
 
-def _owners(owners: Owners) -> str:
+def _owners(owners: Owners, wide: bool) -> str:
     fraction = owners.owned_ns / owners.time_ns if owners.time_ns else None
     text = f"{owners.phase}: {owners.owned} of {owners.kernels} kernels have a node"
     text += f", {format_coverage(fraction)} of kernel time" if fraction is not None else ""
-    return f"{text}; without: {names_text(owners.without)}" if owners.without else text
+    if not owners.without:
+        return text
+    if len(owners.without) > NAMES_SHOWN and not wide:
+        return f"{text}; {len(owners.without)} without"
+    return f"{text}; without: {names_text(owners.without, shown=len(owners.without))}"
 
 
 def _nodes(summary: ProfileSummary) -> str:
@@ -177,5 +220,4 @@ def _kernels(summary: ProfileSummary) -> str:
 
 def _unknown(summary: ProfileSummary) -> Iterator[str]:
     if summary.unknown_fate:
-        n_nodes = len(summary.unknown_fate)
-        yield f"fate unknown: {n_nodes} node{'s' if n_nodes > 1 else ''} ({names_text(summary.unknown_fate)})"
+        yield f"fate unknown: {count_text(len(summary.unknown_fate), 'node')} ({names_text(summary.unknown_fate)})"

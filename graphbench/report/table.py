@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow, fusion_rows
-from graphbench.analysis.shares import shares
+from graphbench.analysis.shares import Shares, shares
 from graphbench.analysis.summary import summary
 from graphbench.analysis.views import NodeRow, gap_rows, node_rows, sort_rows
 from graphbench.collector import collector_paused
@@ -16,16 +16,24 @@ from graphbench.records import ProfileRecord
 from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
 from graphbench.report.columns import FUSION_COLUMNS, GAP_COLUMNS, NODE_COLUMNS, Column, sort_keys
 from graphbench.report.diff_table import render_diff
-from graphbench.report.grid import Grid, build, clean, draw, wrap
-from graphbench.report.overview import break_lines, finding_lines, heading_lines, names_text, totals_table
-from graphbench.units import format_duration
+from graphbench.report.grid import Grid, build, draw, wrap
+from graphbench.report.names import clean
+from graphbench.report.overview import (
+    NAMES_SHOWN,
+    break_lines,
+    finding_lines,
+    heading_lines,
+    names_text,
+    totals_table,
+)
+from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RowT = TypeVar("RowT")
 WIDE_WIDTH = 200
-MAX_ROWS = 2000  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
+MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
 
 __all__ = ["GAPS_NOT_RECORDED", "TableReporter", "render_diff"]
@@ -66,14 +74,14 @@ class _Tables:
     def lines(self, record: ProfileRecord) -> list[str]:
         """The whole report, line by line; a table is one entry."""
         found = summary(record, self.digest)
-        headers, rows = totals_table(found)
+        headers, rows = totals_table(found, record.policy.timer)
         return [
             *heading_lines(record),
             "",
             draw(_plain_grid(headers, rows), self._width),
             *_region_note(record),
             "",
-            *finding_lines(record, found),
+            *finding_lines(record, found, wide=self._wide),
             "",
             *self.nodes(record),
             "",
@@ -87,16 +95,20 @@ class _Tables:
         """The per-node table, its marks explained, and why times are missing."""
         rows = node_rows(record, self.digest)
         many = len(record.regions) > 1
-        lines = self._table("Nodes, isolated", NODE_COLUMNS, rows, "isolated_p50")
-        return lines + _legend(rows) + _reasons([(_name(row, many), row.reason) for row in rows if row.reason])
+        lines = self._table("Nodes, isolated", NODE_COLUMNS, rows, "isolated_p50", self._without(record))
+        return lines + _legend(rows, many) + _reasons([(_name(row, many), row.reason) for row in rows if row.reason])
 
     def fusions(self, record: ProfileRecord) -> list[str]:
         """The per-fusion table, the eager time that belongs to no kernel, and why times are missing."""
-        rows = [row for region in record.regions for row in fusion_rows(region, self.digest)]
+        divided = {region.key: shares(region, self.digest) for region in record.regions}
+        rows = [row for region in record.regions for row in fusion_rows(region, self.digest, divided[region.key])]
+        listed, folded = (rows, []) if self._wide else _without_unowned(rows)
         many = len(record.regions) > 1
-        lines = self._table("Fusions: a kernel's time against its nodes' eager time", FUSION_COLUMNS, rows, "fused_p50")
-        lines += _legend(rows) + _without_kernel(record, self.digest)
-        return lines + _reasons([(_name(row, many), reason) for row in rows for reason in row.reasons])
+        title = "Fusions: a kernel's time against its nodes' eager time"
+        lines = self._table(title, FUSION_COLUMNS, listed, "fused_p50", self._without(record))
+        lines += _folded(folded, [row for row in rows if row.phase == "backward"])
+        lines += _legend(rows, many) + _without_kernel(divided.values())
+        return lines + _reasons([(_name(row, many), cause) for row in rows for cause in row.causes])
 
     def gaps(self, record: ProfileRecord) -> list[str]:
         """The gap ops of a recorded step, or that none was recorded."""
@@ -105,10 +117,27 @@ class _Tables:
         rows = gap_rows(record.step)
         if not rows:
             return ["gaps: none, everything ran in compiled regions"]
-        lines = self._table("Gap ops: eager between regions, in backward or optimizer", GAP_COLUMNS, rows, "in_graph")
-        return [*lines, *_reasons([(row.name, row.reason) for row in rows if row.reason]), ""]
+        lines = self._table(
+            "Gap ops: eager between regions, in backward or optimizer",
+            GAP_COLUMNS,
+            rows,
+            "in_graph",
+            self._without(record),
+        )
+        return [*lines, *_reasons([(f"{row.op_type} at {row.source}", row.reason) for row in rows if row.reason]), ""]
 
-    def _table(self, title: str, columns: tuple[Column[RowT], ...], rows: Sequence[RowT], cost: str) -> list[str]:
+    def _without(self, record: ProfileRecord) -> tuple[str, ...]:
+        """On the CPU a call's host time is its time: a column of its own would repeat it."""
+        return ("host",) if record.policy.timer == "wallclock" and not self._wide else ()
+
+    def _table(
+        self,
+        title: str,
+        columns: tuple[Column[RowT], ...],
+        rows: Sequence[RowT],
+        cost: str,
+        without: tuple[str, ...] = (),
+    ) -> list[str]:
         keys: Mapping[str, Callable[[RowT], object]] = sort_keys(columns, cost)
         sort = self._sort if self._sort in keys else "cost"
         shown = sort_rows(rows, keys, sort, MAX_ROWS if self._top is None else self._top)
@@ -117,15 +146,14 @@ class _Tables:
         count = f"{len(shown)} of {len(rows)}" if len(shown) < len(rows) else f"{len(rows)}"
         if self._top is None and len(shown) < len(rows):
             count += f" rows, top={len(rows)} shows all"
-        grid = build(columns, shown, wide=self._wide)
-        lines = [f"{title} ({count}, sorted by {sort})", draw(grid, self._width)]
-        return [*lines, f"measured for no row: {', '.join(grid.absent)}"] if grid.absent else lines
+        grid = build(columns, shown, wide=self._wide, without=without)
+        return [f"{title} ({count}, sorted by {sort})", draw(grid, self._width)]
 
 
 def _plain_grid(headers: list[str], rows: list[list[str]]) -> Grid:
     n = len(headers)
     aligns = ["left"] + ["right"] * (n - 1)
-    return Grid(headers=headers, rows=rows, aligns=aligns, shrink=[None] * n, tails=[False] * n, absent=[])
+    return Grid(headers=headers, rows=rows, aligns=aligns, shrink=[None] * n, shorten=[None] * n)
 
 
 def _region_note(record: ProfileRecord) -> list[str]:
@@ -133,15 +161,18 @@ def _region_note(record: ProfileRecord) -> list[str]:
     return [f"({n_regions} regions, each run once)"] if n_regions > 1 else []
 
 
-def _legend(rows: Sequence[NodeRow] | Sequence[FusionRow]) -> list[str]:
+def _legend(rows: Sequence[NodeRow] | Sequence[FusionRow], many: bool) -> list[str]:
     lines = []
     if any(row.shared_with for row in rows):
         lines.append("= measured once for several equal ones")
     warned: dict[str, list[str]] = {}
     for row in rows:
         for warning in row.warnings:
-            warned.setdefault(warning, []).append(row.name)
-    lines.extend(f"! {warning}: {names_text(names)}" for warning, names in warned.items())
+            warned.setdefault(warning, []).append(_name(row, many))
+    for warning, names in warned.items():
+        lines.append(f"! {warning}: {f'all {len(rows)} rows' if len(names) == len(rows) > 1 else names_text(names)}")
+    if any(row.unfaithful for row in rows):
+        lines.append("! unfaithful: see the warning above")
     return lines
 
 
@@ -151,19 +182,38 @@ def _name(row: NodeRow | FusionRow, many: bool) -> str:
 
 
 def _reasons(missing: Sequence[tuple[str, str]]) -> list[str]:
+    """Why times are missing: one line a reason, with the number of rows and the first names."""
     groups: dict[str, list[str]] = {}
     for name, reason in missing:
         groups.setdefault(reason, []).append(name)
-    return [f"– {clean(reason)}: {names_text(names)}" for reason, names in groups.items()]
+    return [
+        f"– {clean(reason)}: " + (names_text(names) if len(names) <= NAMES_SHOWN else f"{len(names)} rows")
+        for reason, names in groups.items()
+    ]
 
 
-def _without_kernel(record: ProfileRecord, digest: Digest) -> list[str]:
+def _without_unowned(rows: Sequence[FusionRow]) -> tuple[Sequence[FusionRow], Sequence[FusionRow]]:
+    """Rows to list, and the backward kernels that no node is known for, unless these are few."""
+    folded = [row for row in rows if row.phase == "backward" and not row.owned]
+    if len(folded) <= NAMES_SHOWN:
+        return rows, []
+    return [row for row in rows if row.phase != "backward" or row.owned], folded
+
+
+def _folded(folded: Sequence[FusionRow], backward: Sequence[FusionRow]) -> list[str]:
+    if not folded:
+        return []
+    time_ns, total_ns = (sum(row.in_graph_ns or 0.0 for row in rows) for rows in (folded, backward))
+    share = f" ({format_percent(time_ns / total_ns)} of backward's)" if total_ns else ""
+    kernels = f"{len(folded)} backward kernels of no known node"
+    return [f"not listed: {kernels}: {format_duration(time_ns)} in-graph{share}; wide lists them"]
+
+
+def _without_kernel(divided: Iterable[Shares]) -> list[str]:
     """The eager time that belongs to no kernel, by fate: with the eager column it adds up to all nodes' time."""
     totals: dict[str, float] = {}
-    for region in record.regions:
-        for fate, time in shares(region, digest).without_kernel.items():
+    for region in divided:
+        for fate, time in region.without_kernel.items():
             totals[fate] = totals.get(fate, 0.0) + time.p50_ns
-    if not totals:
-        return []
-    parts = ", ".join(f"{fate} {format_duration(time_ns)}" for fate, time_ns in totals.items())
-    return [f"eager time of nodes without a kernel: {parts}"]
+    parts = ", ".join(f"{fate} {format_duration(time_ns)}" for fate, time_ns in totals.items() if time_ns)
+    return [f"eager time of nodes without a kernel: {parts}"] if parts else []

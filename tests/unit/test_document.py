@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from graphbench import document
+from graphbench.codec import codec
+from graphbench.columnpool import ColumnPool
 from graphbench.errors import ConservationError, ProfileFormatError, UsageError
-from graphbench.records import Fate, Measurement, NodeRole, ProfileRecord, Samples, Side
-from tests.factories import cpu_run, device_run, executes, kernel, measurement, node, profile, region, steady
+from graphbench.quickcodec import quick_decoder
+from graphbench.records import ProfileRecord, Side
+from tests.factories import cpu_run, measurement, node, profile, region, steady
 from tests.samples import cpu_profile, gpu_profile
 
 NODE = ("regions", 0, "nodes", 0)
@@ -73,16 +76,53 @@ def test_long_columns_are_packed_without_loss(values: tuple[float, ...]) -> None
 
 
 def test_constant_columns_cost_no_more_than_one_entry() -> None:
-    record = with_node(isolated=measurement(*(7.0,) * 200))
-    plain = json.loads(document.dumps(record))
-    assert plain["regions"][0]["nodes"][0]["isolated"]["samples"]["busy_ns"] == {"constant": 7, "n": 200}
+    plain = json.loads(document.dumps(with_node(isolated=measurement(*(7.0,) * 200))))
+    assert plain["columns"] == [{"constant": 7, "n": 200}]
 
 
-def test_a_column_equal_to_an_earlier_one_is_stored_once() -> None:
+def test_equal_columns_are_stored_once_and_referred_to() -> None:
     values = tuple(float(i) for i in range(200))
-    record = with_node(isolated=measurement(*values))
-    plain = json.loads(document.dumps(record))
-    assert plain["regions"][0]["nodes"][0]["isolated"]["samples"]["host_ns"] == {"same_as": "busy_ns"}
+    plain = json.loads(document.dumps(with_node(isolated=measurement(*values, host_ns=7.0))))
+    samples = plain["regions"][0]["nodes"][0]["isolated"]["samples"]
+    assert (samples["busy_ns"], samples["host_ns"], len(plain["columns"])) == (0, 1, 2)
+    plain = json.loads(document.dumps(with_node(isolated=measurement(*values))))
+    samples = plain["regions"][0]["nodes"][0]["isolated"]["samples"]
+    assert (samples["busy_ns"], samples["host_ns"], len(plain["columns"])) == (0, 0, 1)
+
+
+def test_a_row_measured_in_the_place_of_another_adds_no_samples_and_reads_back_as_the_very_same() -> None:
+    own = measurement(*(float(i) for i in range(200)), timer="cupti")
+    shared = dataclasses.replace(own, shared_with="a")
+    one = profile(region([node("a", own)]), timer="cupti")
+    two = profile(region([node("a", own), node("b", shared)]), timer="cupti")
+    assert json.loads(document.dumps(two))["columns"] == json.loads(document.dumps(one))["columns"]
+    first, second = document.loads(document.dumps(two)).regions[0].nodes
+    assert first.isolated.samples is not None
+    assert second.isolated.samples is not None
+    assert first.isolated.samples.busy_ns is second.isolated.samples.busy_ns
+
+
+def test_short_columns_stand_where_they_belong() -> None:
+    plain = json.loads(document.dumps(with_node(isolated=measurement(1.0, 2.0))))
+    assert plain["regions"][0]["nodes"][0]["isolated"]["samples"]["busy_ns"] == [1, 2]
+    assert plain["columns"] == []
+
+
+@pytest.mark.parametrize("make", [cpu_profile, gpu_profile])
+@pytest.mark.parametrize("compact", [True, False])
+def test_the_quick_decoder_reads_what_the_strict_one_reads(make: Callable[[], ProfileRecord], compact: bool) -> None:
+    plain = json.loads(document.dumps(make(), compact=compact))
+    pool = ColumnPool.read(plain.pop("columns", []))
+    assert quick_decoder(ProfileRecord)(plain, pool) == codec(ProfileRecord).decode(plain, pool) == make()
+
+
+def test_classes_that_a_quick_decoder_would_make_wrongly_are_refused() -> None:
+    @dataclasses.dataclass
+    class Loose:
+        name: str
+
+    with pytest.raises(TypeError, match="Loose: expected a dataclass with slots"):
+        quick_decoder(Loose)
 
 
 def test_floats_and_integers_in_arguments_stay_what_they_are() -> None:
@@ -130,22 +170,61 @@ def test_a_missing_field_is_named_whether_or_not_it_has_a_default(name: str) -> 
 @pytest.mark.parametrize(
     ("column", "field"),
     [
-        ({"i4": "AAA"}, "busy_ns"),
         ({"i4": "AAAA"}, "busy_ns"),
-        ({"i4": 5}, "busy_ns.i4"),
-        ({"constant": 1, "n": 10**12}, "busy_ns"),
-        ({"constant": 1}, "busy_ns"),
-        ({"same_as": "host_ns"}, "busy_ns"),
-        ({"f8": "AAAAAAAA8H8="}, "busy_ns[0]"),
+        (0, "busy_ns"),
+        (-1, "busy_ns"),
+        (True, "busy_ns"),
+        ("0", "busy_ns"),
         ([1, "2"], "busy_ns[1]"),
         ([1, True], "busy_ns[1]"),
+        ([1, 2**70], "busy_ns[1]"),
     ],
 )
-def test_a_damaged_column_is_named(column: object, field: str) -> None:
+def test_a_column_that_is_neither_a_list_nor_the_index_of_one_is_named(column: object, field: str) -> None:
     text = replaced((*NODE, "isolated", "samples", "busy_ns"), column)
     with pytest.raises(ProfileFormatError) as caught:
         document.loads(text)
     assert caught.value.field == f"regions[0].nodes[0].isolated.samples.{field}"
+
+
+@pytest.mark.parametrize(
+    ("column", "field"),
+    [
+        ({"i4": "AAA"}, "columns[1]"),
+        ({"i4": "AAAA"}, "columns[1]"),
+        ({"i4": 5}, "columns[1].i4"),
+        ({"i2": "AAAA"}, "columns[1]"),
+        ({"u2": "AAA=", "i4": ""}, "columns[1]"),
+        ({"constant": 1, "n": 10**12}, "columns[1]"),
+        ({"constant": 1}, "columns[1]"),
+        ({"constant": "1", "n": 2}, "columns[1].constant"),
+        ({}, "columns[1]"),
+        (None, "columns[1]"),
+        ({"f8": "AAAAAAAA8H8="}, "columns[1][0]"),
+        ([1, "2"], "columns[1][1]"),
+    ],
+)
+def test_a_damaged_column_of_the_pool_is_named(column: object, field: str) -> None:
+    text = edited(lambda plain: plain.update(columns=[[1, 2], column]))
+    with pytest.raises(ProfileFormatError) as caught:
+        document.loads(text)
+    assert caught.value.field == field
+
+
+def test_columns_that_are_no_list_are_named() -> None:
+    with pytest.raises(ProfileFormatError, match="columns: found an object of 0 fields, expected a list of columns"):
+        document.loads(edited(lambda plain: plain.update(columns={})))
+
+
+def test_a_count_of_kernels_is_no_column_with_fractions() -> None:
+    def change(plain: dict[str, Any]) -> None:
+        plain["columns"] = [[0.5] * 10]
+        plain["regions"][0]["nodes"][0]["isolated"]["samples"]["n_kernels"] = 0
+
+    with pytest.raises(
+        ProfileFormatError, match="n_kernels: found column 0, which has fractions, expected a column of"
+    ):
+        document.loads(edited(change, gpu_profile()))
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999"])
@@ -250,182 +329,3 @@ def test_a_binary_file_is_said(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         document.write(cpu_profile(), tmp_path / "no" / "p.json")
-
-
-# --- check: sums ------------------------------------------------------------------------------------------------------
-
-
-def one_run(rows: list[Measurement], run: Any, timer: Any = "wallclock") -> ProfileRecord:
-    nodes = [node(f"n{i}", in_graph=row) for i, row in enumerate(rows)]
-    return profile(region(nodes, eager=Side(run=run)), timer=timer)
-
-
-def test_device_rows_with_unattributed_and_overlap_conserve_time() -> None:
-    rows = [steady(40_000.0, timer="cupti"), steady(60_000.0, timer="cupti")]
-    document.check(one_run(rows, device_run(rows, unattributed_ns=7_000.0, overlap_ns=30_000.0), "cupti"))
-
-
-@pytest.mark.parametrize(("lost_ns", "holds"), [(4_900.0, True), (5_100.0, False)])
-def test_a_device_sum_may_miss_half_a_percent(lost_ns: float, holds: bool) -> None:
-    row = steady(1_000_000.0, timer="cupti")
-    run = device_run([row])
-    busy_ns = tuple(value - lost_ns for value in run.busy_ns)
-    record = one_run([row], dataclasses.replace(run, busy_ns=busy_ns), "cupti")
-    if holds:
-        document.check(record)
-    else:
-        with pytest.raises(ConservationError, match=r"regions\[r0\]\.eager: in sample 0, rows \+ unattributed"):
-            document.check(record)
-
-
-@pytest.mark.parametrize(("lost_ns", "holds"), [(990.0, True), (1_010.0, False)])
-def test_a_short_run_may_miss_a_microsecond(lost_ns: float, holds: bool) -> None:
-    row = steady(5_000.0)
-    run = cpu_run([row])
-    total = tuple(value + lost_ns for value in run.busy_ns)
-    record = one_run([row], dataclasses.replace(run, busy_ns=total, wall_ns=total))
-    if holds:
-        document.check(record)
-    else:
-        with pytest.raises(ConservationError, match=r"rows \+ wrapper is 5100 ns, expected busy = 6110 ns"):
-            document.check(record)
-
-
-def test_on_the_cpu_busy_is_wall_time() -> None:
-    row = steady(500_000.0)
-    run = cpu_run([row])
-    record = one_run([row], dataclasses.replace(run, wall_ns=tuple(2 * value for value in run.busy_ns)))
-    with pytest.raises(ConservationError, match="busy is 500100 ns, expected wall = 1000200 ns"):
-        document.check(record)
-
-
-def test_one_wrong_sample_among_right_ones_is_found() -> None:
-    rows = [measurement(100_000.0, 100_000.0, 100_000.0)]
-    run = cpu_run(rows)
-    wrong = (*run.busy_ns[:2], 150_000.0)
-    with pytest.raises(ConservationError, match="in sample 2"):
-        document.check(one_run(rows, dataclasses.replace(run, busy_ns=wrong, wall_ns=wrong)))
-
-
-@pytest.mark.parametrize("phase", ["forward", "backward"])
-def test_kernels_are_summed_against_the_run_of_their_own_phase(phase: Any) -> None:
-    rows = [steady(50_000.0), steady(70_000.0)]
-    kernels = [kernel("a", phase="forward", in_graph=rows[0]), kernel("b", phase="backward", in_graph=rows[1])]
-    right = {"forward": Side(run=cpu_run(rows[:1])), "backward": Side(run=cpu_run(rows[1:]))}
-    document.check(profile(region([], kernels, **right)))
-    wrong = {**right, phase: Side(run=cpu_run(rows))}
-    with pytest.raises(ConservationError, match=rf"regions\[r0\]\.{phase}"):
-        document.check(profile(region([], kernels, **wrong)))
-
-
-def test_step_rows_are_summed_against_the_step() -> None:
-    record = gpu_profile()
-    assert record.step is not None
-    document.check(record)
-    short = dataclasses.replace(record, step=dataclasses.replace(record.step, rows=record.step.rows[:1]))
-    with pytest.raises(ConservationError, match="step: in sample 0"):
-        document.check(short)
-
-
-def test_sums_are_proven_on_reading_too() -> None:
-    plain = json.loads(document.dumps(cpu_profile(), compact=False))
-    run = plain["regions"][0]["forward"]["run"]
-    run["busy_ns"] = run["wall_ns"] = [2 * value for value in run["busy_ns"]]
-    with pytest.raises(ConservationError):
-        document.loads(json.dumps(plain))
-
-
-# --- check: structure -------------------------------------------------------------------------------------------------
-
-OK = steady(5.0)
-assert OK.samples is not None
-RAGGED = dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.0,)))
-
-
-@pytest.mark.parametrize(
-    ("record", "field", "expected"),
-    [
-        pytest.param(profile(region(), region()), "regions", "unique", id="region key twice"),
-        pytest.param(profile(region([node("a"), node("a")])), "regions[r0].nodes", "unique", id="node name twice"),
-        pytest.param(
-            profile(region([], [kernel("k"), kernel("k")])), "regions[r0].kernels", "unique", id="kernel key twice"
-        ),
-        pytest.param(
-            profile(region([node("a", fate=Fate(kind="fused", kernels=("forward/k:0",)))])),
-            "regions[r0].nodes[a].fate.kernels",
-            "a kernel's key",
-            id="fate names no kernel",
-        ),
-        pytest.param(
-            profile(region([], [kernel("k", roles=(executes("ghost"),))])),
-            "regions[r0].kernels[forward/k:0].roles",
-            "a node's name",
-            id="role names no node",
-        ),
-        pytest.param(
-            profile(region([node("a")], [kernel("k", roles=(NodeRole(node="a", role="executes", post_grad=("g",)),))])),
-            "regions[r0].kernels[forward/k:0]",
-            "a forward post-grad node's name",
-            id="role names no post-grad node",
-        ),
-        pytest.param(
-            profile(region([], [kernel("k", post_grad=("g",))])),
-            "regions[r0].kernels[forward/k:0]",
-            "a forward post-grad node's name",
-            id="kernel executes no post-grad node",
-        ),
-        pytest.param(
-            with_node(isolated=Measurement(status="ok", timer="wallclock")),
-            "regions[r0].nodes[relu].isolated",
-            "samples exactly when the status is ok",
-            id="ok without samples",
-        ),
-        pytest.param(
-            with_node(isolated=dataclasses.replace(OK, status="failed", reason="x")),
-            "regions[r0].nodes[relu].isolated",
-            "samples exactly when the status is ok",
-            id="failed with samples",
-        ),
-        pytest.param(
-            with_node(isolated=Measurement(status="failed")),
-            "regions[r0].nodes[relu].isolated.reason",
-            "a reason",
-            id="failed without a reason",
-        ),
-        pytest.param(
-            with_node(isolated=RAGGED),
-            "regions[r0].nodes[relu].isolated.samples.host_ns",
-            "2, as in busy_ns",
-            id="columns of unequal length",
-        ),
-        pytest.param(
-            with_node(isolated=measurement(-1.0)),
-            "regions[r0].nodes[relu].isolated.samples.busy_ns",
-            "no negative value",
-            id="negative time",
-        ),
-        pytest.param(
-            with_node(isolated=measurement(1.0, timer="cupti")),
-            "regions[r0].nodes[relu].isolated.timer",
-            "wallclock",
-            id="another timer in one row",
-        ),
-        pytest.param(
-            one_run([steady(9.0)], dataclasses.replace(cpu_run([steady(9.0)]), timer="cupti")),
-            "regions[r0].eager.run.timer",
-            "wallclock",
-            id="another timer in a run",
-        ),
-        pytest.param(
-            one_run([steady(9.0, n=5)], cpu_run([steady(9.0, n=10)])),
-            "regions[r0].eager.run",
-            "10, as in the run",
-            id="a row with fewer samples than its run",
-        ),
-    ],
-)
-def test_broken_structure_is_named(record: ProfileRecord, field: str, expected: str) -> None:
-    with pytest.raises(ProfileFormatError) as caught:
-        document.check(record)
-    assert caught.value.field == field
-    assert expected in caught.value.message

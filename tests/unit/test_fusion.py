@@ -133,7 +133,7 @@ def test_a_kernel_that_failed_has_no_fused_time_but_keeps_its_eager_time() -> No
     assert (row.state, row.fused_ns, row.verdict) == ("failed", None, None)
     assert row.eager is not None
     assert row.eager.p50_ns == 300.0
-    assert "isolated: ran out of memory" in row.reasons
+    assert "no isolated time: ran out of memory" in row.reasons
 
 
 def test_a_single_sample_decides_nothing() -> None:

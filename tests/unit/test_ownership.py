@@ -105,7 +105,28 @@ def test_a_kernel_without_origins_owns_nothing() -> None:
     assert found["aten.randint.low_out:1"].prepares == set()
 
 
-def test_each_buffer_names_the_node_whose_value_it_holds() -> None:
-    graph = [placeholder("x"), post("exp", "x"), post("sum", "exp")]
-    kernels = [fused("k:1", IrNode("buf0", "exp", ("exp",)), IrNode("buf1", None, ("sum", "exp")))]
-    assert owned(graph, kernels)["k:1"].holds == {"buf0": "exp", "buf1": "sum"}
+def test_only_an_exact_buffer_is_said_to_hold_its_nodes_value() -> None:
+    graph = [placeholder("x"), post("exp", "x"), post("mean", "exp")]
+    kernels = [fused("k:1", IrNode("buf0", "exp", ("exp",)), IrNode("buf1", None, ("mean", "exp")))]
+    found = owned(graph, kernels)["k:1"]
+    assert found.holds == {"buf0": "exp"}
+    assert found.executes == {"exp", "mean"}
+
+
+def test_copies_made_for_an_extern_call_belong_to_the_argument_at_their_place() -> None:
+    graph = [
+        placeholder("x"),
+        post("rotary", "x"),
+        post("key", "x"),
+        post("where", "x"),
+        post("attention", "rotary", "key", "where"),
+    ]
+    everything = ("rotary", "key", "where", "attention")
+    kernels = [
+        fused("copy:1", IrNode("buf0", None, everything)),
+        fused("copy:2", IrNode("buf1", None, everything)),
+        fused("copy:3", IrNode("buf2", None, everything)),
+        extern("aten.attention:4", IrNode("buf3", None, everything, reads=("buf0", "buf1", "buf2"))),
+    ]
+    found = owned(graph, kernels)
+    assert [found[kernel.key].executes for kernel in kernels] == [{"rotary"}, {"key"}, {"where"}, {"attention"}]

@@ -42,6 +42,11 @@ def test_a_post_grad_node_of_two_sources_gives_each_half_of_its_bytes() -> None:
     assert {role.node: role.moved_bytes for role in found} == {"matmul": 5, "add": 5}
 
 
+def test_a_kernel_that_only_reshapes_a_result_does_not_execute_its_node() -> None:
+    nodes = by_name(post("view", "linear", moved=0, is_view=True), post("add", "add"))
+    assert [role.node for role in roles(Ownership(executes={"view", "add"}), nodes)] == ["add"]
+
+
 def test_a_forward_op_in_a_backward_kernel_is_recomputed() -> None:
     found = roles(Ownership(executes={"mul"}), by_name(post("mul", "gelu", phase="backward")))
     assert [(role.node, role.role) for role in found] == [("gelu", "recomputes")]

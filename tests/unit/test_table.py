@@ -12,10 +12,9 @@ import pytest
 
 from graphbench import document
 from graphbench.errors import UsageError
-from graphbench.records import Fate, ProfileRecord, Side
-from graphbench.report import REPORTERS
-from graphbench.report.grid import shorten
-from tests.factories import executes, kernel, measurement, node, profile, region, steady
+from graphbench.records import Comparison, Fate, Measurement, NodeRole, ProfileRecord, Side
+from graphbench.report import REPORTERS, names
+from tests.factories import cpu_run, executes, kernel, measurement, node, profile, region, steady
 from tests.samples import cpu_profile, gpu_profile
 
 
@@ -58,16 +57,36 @@ def test_no_line_is_wider_than_asked_for(make: Callable[[], ProfileRecord], widt
     assert max(map(len, lines)) <= width
 
 
-def test_a_shortened_kernel_keeps_the_end_that_tells_it_apart() -> None:
-    assert "add_mul_:17" in table(long_names())
+def test_a_shortened_kernel_keeps_its_beginning_and_the_end_that_tells_it_apart() -> None:
+    text = table(long_names())
+    assert "poi_fused" in text
+    assert "add_mul_:17" in text
 
 
 @pytest.mark.parametrize(
-    ("text", "width", "tail", "short"),
-    [("abcdef", 6, False, "abcdef"), ("abcdefghi", 5, False, "ab…hi"), ("abcdefghij", 7, True, "ab…ghij")],
+    ("cut", "text", "width", "short"),
+    [
+        (names.shorten, "abcdef", 6, "abcdef"),
+        (names.shorten, "abcdefghi", 5, "ab…hi"),
+        (names.shorten_tail, "abcdefghij", 7, "ab…ghij"),
+        (names.shorten_head, "abcdefghij", 7, "abcdef…"),
+        (names.shorten_source, "modeling_llama.py:480", 10, "model…:480"),
+        (names.shorten_kernel, "triton_poi_fused_add_relu_7:20", 22, "triton_p…add_relu_7:20"),
+        (names.shorten_kernel_of_kind, "triton_poi_fused_add_relu_7:20", 23, "poi_fused_add_relu_7:20"),
+        (names.shorten_kernel_of_kind, "cpp_fused_add_relu_0:2", 12, "add_relu_0:2"),
+        (names.shorten_kernel_of_kind, "extern_kernels.addmm:5", 22, "addmm:5"),
+        (names.shorten_kernel_of_kind, "torch.ops.aten.topk.default:3", 22, "aten.topk:3"),
+        (names.shorten_fate, "fused → triton_poi_fused_add_relu_7:20", 30, "fused→poi_fused_add_relu_7:20"),
+        (names.shorten_fate, "split → extern_kernels.mm:1, triton_poi_fused_add_0:2", 22, "split→mm:1 +1"),
+        (names.shorten_fate, "merged → add_1", 22, "merged: add_1"),
+        (names.shorten_fate, "view", 22, "view"),
+    ],
 )
-def test_texts_are_cut_in_their_middle(text: str, width: int, tail: bool, short: str) -> None:
-    assert shorten(text, width, tail=tail) == short
+def test_long_texts_keep_what_tells_them_apart(
+    cut: Callable[[str, int], str], text: str, width: int, short: str
+) -> None:
+    assert cut(text, width) == short
+    assert len(short) <= width
 
 
 def test_the_coverage_line_is_printed() -> None:
@@ -112,16 +131,112 @@ def test_shared_and_warned_rows_are_marked_and_explained() -> None:
     assert "! unstable: p90/p50 = 3.1: relu_1" in text
 
 
+def test_without_an_instrument_wall_time_comes_first_and_what_compiling_saved_is_said() -> None:
+    (row,) = (line for line in table(gpu_profile()).splitlines() if line.startswith("wall (no instrument)"))
+    assert row.split()[3:] == ["320.0", "µs", "190.0", "µs", "130.0", "µs", "1.68x", "62.00", "µs"]
+
+
+def test_on_the_cpu_the_plain_run_is_the_wall_time_and_not_shown_twice() -> None:
+    row = steady(5_000.0)
+    side = Side(run=cpu_run([row]), plain=row, wall_ns=(5_000.0,))
+    assert "no instrument" not in table(profile(region([node("a", in_graph=row)], eager=side)))
+
+
+def test_no_backward_in_inference_is_no_news_but_a_failed_one_is() -> None:
+    reason = "none of its results requires grad"
+    assert reason not in table(profile(region([node("a", 5.0)], backward=Side(reason=reason))))
+    failed = Side(reason="it raised", plain=Measurement(status="failed", reason="it raised"))
+    assert "not measured: 1 run failed: it raised (backward)" in table(profile(region(backward=failed)))
+
+
+def test_a_backward_that_was_skipped_though_it_has_kernels_is_said() -> None:
+    made = region([], [kernel("k", 5.0, phase="backward")], backward=Side(reason="never called"))
+    assert "not measured: 1 run skipped: never called (backward)" in table(profile(made))
+
+
+def test_results_that_are_wrong_are_warned_of_by_name() -> None:
+    wrong = Comparison(equal=False, max_abs=0.25)
+    made = region(
+        [node("a", dataclasses.replace(steady(5.0), fidelity=wrong)), node("b", 5.0)],
+        [kernel("k", 5.0, handle=3, difference=Comparison(equal=False, max_abs=None, note="NaN on one side only"))],
+    )
+    text = table(profile(dataclasses.replace(made, outputs=wrong)))
+    assert "warning: compiled results differ from eager's beyond tolerance: r0 (by 2.5e-01)" in text
+    assert "beyond tolerance: forward/k:3 (NaN on one side only)" in " ".join(text.split())
+    assert "warning: unfaithful: alone these gave another result than in the run: a (by 2.5e-01)" in text
+    assert "!5.00" in text
+
+
+@pytest.mark.parametrize("equal", [True, None])
+def test_results_that_are_right_or_unknown_raise_no_warning(equal: bool | None) -> None:
+    fine = Comparison(equal=equal, max_abs=None)
+    made = region([node("a", dataclasses.replace(steady(5.0), fidelity=fine))], [kernel("k", 5.0, difference=fine)])
+    assert "warning" not in table(profile(dataclasses.replace(made, outputs=fine)))
+
+
+def backward_kernels(n: int) -> ProfileRecord:
+    rows = [kernel(f"k{i}", 5.0, phase="backward", in_graph=steady(30_000.0)) for i in range(n)]
+    rows.append(kernel("owned", 5.0, phase="backward", roles=(NodeRole(node="a", role="differentiates"),)))
+    rows[-1] = dataclasses.replace(rows[-1], in_graph=steady(50_000.0))
+    return profile(region([node("a")], rows))
+
+
+def test_backward_kernels_of_no_known_node_are_one_line_with_count_and_share_unless_wide() -> None:
+    text = table(backward_kernels(5))
+    assert "not listed: 5 backward kernels of no known node: 150.0 µs in-graph (75.0 % of backward's)" in text
+    assert "k0:0" not in text
+    assert "k0:0" in table(backward_kernels(5), wide=True)
+
+
+def test_a_few_backward_kernels_of_no_known_node_are_listed() -> None:
+    text = table(backward_kernels(4))
+    assert "not listed" not in text
+    assert "k0:0" in text
+
+
+def test_a_reason_that_many_rows_share_is_said_once_with_their_number() -> None:
+    line = "– no eager time: a backward kernel, whose eager counterpart is no node: 6 rows"
+    assert table(backward_kernels(5)).splitlines().count(line) == 1
+
+
+def test_of_cupti_the_version_is_shown_without_its_path() -> None:
+    text = table(gpu_profile())
+    assert "CUPTI 13.0 |" in text
+    assert "libcupti.so" not in text
+
+
+def test_a_gap_op_is_named_by_its_type_and_source_not_by_its_key() -> None:
+    text = table(gpu_profile())
+    (row,) = (line for line in text.splitlines() if line.startswith("_foreach_add_"))
+    assert row.split() == ["_foreach_add_", "optimizer", "2", "20.0", "66.7", "20.0", "train.py:7"]
+    assert "gap/" not in text
+
+
+def test_all_times_of_a_table_have_one_unit() -> None:
+    made = kernel("k", 9_990.0, roles=(executes("a"),))
+    text = table(profile(region([node("a", 10_000.0)], [made])))
+    (row,) = (line for line in text.splitlines() if line.startswith("k:0"))
+    assert row.split()[3:6] == ["9.99", "10.0", "0.0100"]
+
+
+def test_on_the_cpu_host_time_is_no_column_of_its_own() -> None:
+    tables = {
+        kind: table(make()).split("Nodes, isolated")[1] for kind, make in (("cpu", cpu_profile), ("gpu", gpu_profile))
+    }
+    assert "host" not in tables["cpu"]
+    assert "host" in tables["gpu"]
+
+
 def test_top_cuts_the_table_and_says_so() -> None:
     text = table(cpu_profile(), top=2)
     assert "Nodes, isolated (2 of 5, sorted by cost)" in text
     assert "\nrelu " not in text
 
 
-def test_a_table_of_thousands_is_cut_and_says_how_to_see_all() -> None:
-    record = profile(region([node(f"add_{i}", float(i + 1)) for i in range(2001)]))
-    assert "Nodes, isolated (2000 of 2001 rows, top=2001 shows all, sorted by cost)" in table(record)
-    assert "\nadd_0 " in table(record, top=2001)
+def test_a_table_that_nobody_would_read_to_its_end_is_cut_and_says_how_to_see_all() -> None:
+    record = profile(region([node(f"add_{i}", float(i + 1)) for i in range(501)]))
+    assert "Nodes, isolated (500 of 501 rows, top=501 shows all, sorted by cost)" in table(record)
+    assert "\nadd_0 " in table(record, top=501)
 
 
 def test_sort_applies_to_the_tables_that_have_the_column() -> None:

@@ -33,7 +33,10 @@ def test_a_column_has_the_unit_of_its_median(values_ns: list[float | None], unit
         (12.34, "12.3"),
         (1.234, "1.23"),
         (0.1234, "0.123"),
-        (0.0123, "0.012"),
+        (0.0123, "0.0123"),
+        (0.0501, "0.0501"),
+        (0.00123, "0.00123"),
+        (0.09996, "0.100"),
         (0.0004, "<0.001"),
         (9.996, "10.0"),
         (99.96, "100"),
@@ -86,6 +89,10 @@ def test_only_a_complete_coverage_reads_one_hundred(fraction: float, text: str) 
 
 def test_a_ratio_is_marked_as_one() -> None:
     assert units.format_ratio(1.8567) == "1.86x"
+
+
+def test_a_ratio_has_three_decimals_at_most() -> None:
+    assert units.format_ratio(0.0072123) == "0.007x"
 
 
 def test_percent() -> None:

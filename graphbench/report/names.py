@@ -1,0 +1,80 @@
+"""Long names in narrow columns: what tells them apart stays, the least informative middle goes. Pure text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+Shorten = Callable[[str, int], str]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_REDUNDANT = ("triton_", "cpp_fused_", "extern_kernels.", "torch.ops.")
+_KERNEL = re.compile(r"[\w.]+:\d+")
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut a text to `width` characters in its middle."""
+    if len(text) <= width:
+        return text
+    keep = max(1, width - 1)
+    end = keep // 2
+    return text[: keep - end] + "…" + (text[-end:] if end else "")
+
+
+def shorten_tail(text: str, width: int) -> str:
+    """Cut a text to `width` characters in its middle, keeping twice as much of its end as of its start."""
+    if len(text) <= width:
+        return text
+    keep = max(1, width - 1)
+    end = (2 * keep + 2) // 3
+    return text[: keep - end] + "…" + text[-end:]
+
+
+def shorten_head(text: str, width: int) -> str:
+    """Cut the end of a text."""
+    return text if len(text) <= width else text[: max(1, width - 1)] + "…"
+
+
+def shorten_source(text: str, width: int) -> str:
+    """Cut `file.py:12`: the beginning of the file's name and the whole line number stay."""
+    file, colon, line = text.rpartition(":")
+    if len(text) <= width or len(line) + 4 > width:
+        return shorten_tail(text, width)
+    return f"{file[: width - len(line) - 2]}…{colon}{line}"
+
+
+def shorten_kernel(name: str, width: int) -> str:
+    """Cut a kernel's name: its beginning, its last ops and the handle stay, as in `poi_fused__to…add_relu_7:20`."""
+    if len(name) <= width:
+        return name
+    # The last word is number and handle (`7:20`); the words before it join it as long as a beginning still fits.
+    words = re.split(r"(?<=[_.])", name)
+    tail = words.pop()
+    while words and len(words[-1]) + len(tail) <= max(width // 2, min(16, width - 6)):
+        tail = words.pop() + tail
+    head = width - 1 - len(tail)
+    return name[:head] + "…" + tail if head > 2 else shorten_tail(name, width)
+
+
+def shorten_kernel_of_kind(name: str, width: int) -> str:
+    """Cut a kernel's name where another column shows its kind: what only says the kind goes first, from every name."""
+    prefix = next((prefix for prefix in _REDUNDANT if name.startswith(prefix)), "")
+    return shorten_kernel(name[len(prefix) :].replace(".default:", ":"), width)
+
+
+def shorten_fate(text: str, width: int) -> str:
+    """Cut a fate: `fused → triton_poi_fused_add_relu_7:20` becomes `fused→poi_fused_add_relu_7:20`, and then shorter.
+
+    Of several kernels the first is named and the others are counted.
+    """
+    kind, arrow, target = text.partition(" → ")
+    first, *others = target.split(", ")
+    if not arrow or not _KERNEL.fullmatch(first):
+        return shorten_head(f"{kind}: {target}" if arrow else kind, width)
+    more = f" +{len(others)}" if others else ""
+    return f"{kind}→{shorten_kernel_of_kind(first, max(4, width - len(kind) - 1 - len(more)))}{more}"
+
+
+def clean(text: str) -> str:
+    """Make a name from user code safe for one cell: no line breaks, no terminal control characters."""
+    return text if text.isprintable() else _CONTROL.sub("·", text)

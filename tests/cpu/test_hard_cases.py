@@ -1,0 +1,155 @@
+"""Cases in which a number could go wrong silently, or the user's world be changed, each with the right answer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from graphbench import session
+from graphbench.capture import ambient
+from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
+from graphbench.inductor.compile import owners_of_graphs
+from graphbench.isolate.bench_unit import BenchUnit
+from graphbench.isolate.specs import unit_key
+from graphbench.measuring.eager import eager_run
+from graphbench.measuring.runs import Label
+from tests.cpu.stories import WIDTH, batch, captured, compiled, dynamo_graphs, measured, quick
+
+
+def test_calls_with_different_bodies_are_different_units() -> None:
+    one, other = (torch.fx.symbolic_trace(body) for body in (lambda x: x.sin(), lambda x: x.cos()))
+    x = batch()
+    assert unit_key("checkpoint", (one, x), {}) != unit_key("checkpoint", (other, x), {})
+    assert unit_key("checkpoint", (one, x), {}) == unit_key("checkpoint", (one, x), {})
+
+
+def checkpointed(x: torch.Tensor) -> torch.Tensor:
+    y = checkpoint(lambda value: torch.tanh(value) * 2, x, use_reentrant=False)
+    return torch.sigmoid(y)
+
+
+def test_a_nested_graph_belongs_to_the_call_that_runs_it() -> None:
+    ((gm, _),) = dynamo_graphs(checkpointed, batch().requires_grad_())
+    calls = [node for node in gm.graph.nodes if node.op == "call_function" and "checkpoint" in str(node.target)]
+    owners = owners_of_graphs(gm)
+    assert owners[id(gm.graph)] is None
+    assert sorted(owner for owner in owners.values() if owner) == [calls[0].name]
+
+
+def test_a_checkpointed_region_is_measured_and_its_body_credited_to_the_call() -> None:
+    region = measured(checkpointed, batch().requires_grad_())
+    assert region.status == "ok", region.reason
+    fused = next(kernel for kernel in region.kernels if kernel.phase == "forward")
+    executing = {role.node for role in fused.roles if role.role == "executes"}
+    assert executing == {node.name for node in region.nodes if node.kind == "compute"}
+
+
+def test_a_write_that_leaves_the_same_bytes_is_still_a_write() -> None:
+    cache = torch.zeros(4, 4)
+    unit = BenchUnit("copy_", torch.Tensor.copy_, (cache, torch.zeros(4, 4)), {})
+    assert unit.needs_restore
+    assert not unit.is_view
+    assert not unit.may_launch_nothing
+
+
+def test_every_eager_run_under_autocast_casts_its_weights_again() -> None:
+    linear = nn.Linear(WIDTH, WIDTH)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        region = captured(linear, batch())
+        counts = []
+        for _ in range(2):
+            casts: list[str] = []
+            run = eager_run(region, Label())
+            with ambient.restored(region.capture.ambient) if region.capture else pytest.fail("not captured"):
+                run.prepare()
+                with GapMode(CompiledDepth(), lambda op, call, seen=casts: seen.append(op.op_type) or call()):
+                    run.run()
+            counts.append(casts.count("_to_copy"))
+    assert counts[0] == counts[1] > 0
+
+
+def test_an_interrupt_between_state_nodes_leaves_no_autocast_open() -> None:
+    state = ambient.current(("cpu",))
+    depth = torch.autocast_increment_nesting()
+    torch.autocast_decrement_nesting()
+    with pytest.raises(KeyboardInterrupt), ambient.restored(state):
+        torch.autocast("cpu", dtype=torch.bfloat16).__enter__()
+        raise KeyboardInterrupt
+    assert torch.autocast_increment_nesting() == depth
+    torch.autocast_decrement_nesting()
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_the_users_hooks_do_not_run_while_measuring() -> None:
+    linear = nn.Linear(WIDTH, WIDTH)
+    seen: list[int] = []
+    linear.weight.register_hook(lambda gradient: seen.append(1))
+    compiled(linear)(batch()).sum().backward()
+    assert len(seen) == 1
+    quick()
+    assert len(seen) == 1
+
+
+def test_views_of_one_base_are_replayed_as_views_of_one_base() -> None:
+    base = batch(8, 6)
+    kept = base.clone()
+
+    def update(row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+        row.add_(1)
+        return column * 2
+
+    compiled(update)(base[0], base[:, 1])
+    kept[0] += 1
+    (region,) = quick().regions
+    assert region.status == "ok", region.reason
+    assert region.forward.run is not None, region.forward.reason
+    assert region.outputs is not None
+    assert region.outputs.equal is True
+    assert torch.equal(base, kept)
+
+
+def test_higher_order_ops_in_a_gap_are_gap_ops() -> None:
+    seen: list[GapOp] = []
+    x = batch()
+    with GapMode(CompiledDepth(), lambda op, call: seen.append(op) or call()):
+        torch.cond(x.sum() > -1e9, torch.sin, torch.cos, (x,))
+    assert [op.op_type for op in seen] == ["sum", "gt", "cond"]
+
+
+def test_training_and_evaluation_of_one_model_are_both_measured() -> None:
+    net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Dropout(0.5))
+    model = compiled(net)
+    model(batch())
+    net.eval()
+    with torch.no_grad():
+        model(batch())
+    assert [region.status for region in quick().regions] == ["ok", "ok"]
+
+
+def test_a_first_call_that_raises_is_followed_by_one_that_is_captured() -> None:
+    table = torch.arange(10.0)
+
+    def look_up(index: torch.Tensor) -> torch.Tensor:
+        return table[index] * 2
+
+    model = compiled(look_up)
+    with pytest.raises((IndexError, RuntimeError)):
+        model(torch.tensor([99]))
+    model(torch.tensor([3]))
+    (region,) = session.current().regions
+    assert region.calls == 2
+    assert region.capture is not None
+    assert [entry.value.tolist() for entry in region.capture.values if entry.value.dtype == torch.int64] == [[3]]
+
+
+def test_an_input_overwritten_since_is_a_reason_and_other_regions_are_measured() -> None:
+    index, table = torch.tensor([1]), torch.arange(10.0)
+    compiled(lambda at: table[at] * 2)(index)
+    compiled(lambda x: x.softmax(-1))(batch())
+    index.fill_(99)
+    broken, healthy = quick().regions
+    assert "replay raised" in broken.forward.reason or "replay stopped" in broken.eager.reason
+    assert healthy.status == "ok"
+    assert healthy.forward.run is not None
