@@ -164,6 +164,7 @@ def _check_walls(path: str, record: ProfileRecord) -> None:
     for region in record.regions:
         for name, side in _sides(region):
             _check_signs(path, f"regions[{region.key}].{name}.wall_ns", side.wall_ns)
+            _check_signs(path, f"regions[{region.key}].{name}.host_ns", side.host_ns)
     if record.step:
         _check_signs(path, "step.plain_wall_ns", record.step.plain_wall_ns)
 

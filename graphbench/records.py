@@ -198,12 +198,14 @@ class RunRecord:
 class Side:
     """One side of a region as a whole: `run` labelled (its rows are the in-graph times), `plain` without any label.
 
-    `wall_ns` are wall times of the same run with no instrument at all, from the call until the device has drained.
+    `wall_ns` are wall times of the same run with no instrument at all, from the call until the device has drained,
+    `host_ns` the times to issue it.
     """
 
     run: RunRecord | None = None
     plain: Measurement = NOT_MEASURED
     wall_ns: tuple[float, ...] = ()
+    host_ns: tuple[float, ...] = ()
     reason: str = ""
 
 

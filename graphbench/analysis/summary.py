@@ -235,7 +235,7 @@ def _region_totals(digest: Digest, region: RegionRecord, timer: str) -> RegionTo
         return _sum_known(None if time is None else time * calls for time, calls in times)
 
     device_ns = digest.median(region.forward.plain)
-    host_ns = digest.median(region.forward.plain, "host_ns")
+    host_ns = quantile(region.forward.host_ns, 0.5) if region.forward.host_ns else None
     known = timer != "wallclock" and device_ns is not None and host_ns is not None
     return RegionTotals(
         region=region.key,

@@ -65,7 +65,8 @@ class Isolator:
         key = self._key(call)
         if key in self.done:
             first, verdict = self.done[key]
-            return real(), replace(verdict, measurement=replace(verdict.measurement, shared_with=first))
+            shared = replace(verdict.measurement, shared_with=first, fidelity=None)
+            return real(), replace(verdict, measurement=shared)
         unit, verdict = self._measure(call)
         result = real()
         if unit is not None:

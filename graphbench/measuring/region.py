@@ -18,7 +18,7 @@ from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
-from graphbench.measuring.runs import Label, measure_side, replaying
+from graphbench.measuring.runs import Label, WholeRun, measure_side, replaying, undisturbed
 from graphbench.provenance.fates import fates
 from graphbench.records import (
     Comparison,
@@ -137,32 +137,36 @@ class _Measuring:
         return found
 
     def record(self) -> RegionRecord:
-        region = self.region
         label = Label()
-        eager_side, eager_rows = measure_side(
-            eager_run(region, label), label, lambda: [node.name for node in region.nodes], self.timers, self.policy
-        )
-        forward_side, forward_rows = self._forward(label)
-        backward_side, backward_rows = self._backward(label)
+        runs = self._runs(label)
+        before = {name: undisturbed(run, self.timers, self.policy) for name, (run, _) in runs.items()}
+        measured = {
+            name: measure_side(before[name], run, label, rows, self.timers, self.policy)
+            for name, (run, rows) in runs.items()
+        }
+        absent: tuple[Side, dict[str, Measurement]] = (Side(reason=self._no_backward()), {})
+        (eager, eager_rows), (forward, forward_rows) = measured["eager"], measured["forward"]
+        backward, backward_rows = measured.get("backward", absent)
         found, outputs = self._isolate()
-        nodes = node_records(region, found, eager_rows, eager_side.reason)
-        kernels = self._kernels(forward_rows, forward_side) + self._kernels(backward_rows, backward_side, "backward")
-        return self._assemble(nodes, kernels, (eager_side, forward_side, backward_side), outputs)
+        nodes = node_records(self.region, found, eager_rows, eager.reason)
+        kernels = self._kernels(forward_rows, forward) + self._kernels(backward_rows, backward, "backward")
+        return self._assemble(nodes, kernels, (eager, forward, backward), outputs)
 
-    def _forward(self, label: Label) -> tuple[Side, dict[str, Measurement]]:
-        side = self.sides.get("forward")
-        run = compiling.forward_run(self.region, label, side)
-        return measure_side(run, label, side.rows if side else list, self.timers, self.policy)
+    def _runs(self, label: Label) -> dict[str, tuple[WholeRun, Callable[[], list[str]]]]:
+        """Every whole run of the region by its side's name, with the rows that it labels."""
+        region, forward, backward = self.region, self.sides.get("forward"), self.sides.get("backward")
+        runs: dict[str, tuple[WholeRun, Callable[[], list[str]]]] = {
+            "eager": (eager_run(region, label), lambda: [node.name for node in region.nodes]),
+            "forward": (compiling.forward_run(region, label, forward), forward.rows if forward else list),
+        }
+        if self.has_backward and backward is not None:
+            runs["backward"] = (compiling.backward_run(region, label, backward), backward.rows)
+        return runs
 
-    def _backward(self, label: Label) -> tuple[Side, dict[str, Measurement]]:
-        side = self.sides.get("backward")
+    def _no_backward(self) -> str:
         if not self.has_backward:
-            return Side(reason="the region has no backward: none of its results requires grad"), {}
-        if side is None:
-            return Side(reason="Inductor made no kernels of the backward graph"), {}
-        return measure_side(
-            compiling.backward_run(self.region, label, side), label, side.rows, self.timers, self.policy
-        )
+            return self.problem or "the region has no backward: none of its results requires grad"
+        return "Inductor made no kernels of the backward graph"
 
     def _isolate(self) -> tuple[EagerResults, Comparison | None]:
         """Every unit alone: nodes in one eager run, kernels in one compiled run of each phase."""

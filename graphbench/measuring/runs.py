@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from graphbench.timing.base import Session
 from graphbench.timing.host import host_times
 
 MOST_RUNS = 50
+WALL_WARMUPS = 3
 
 
 @dataclass(slots=True)
@@ -98,12 +99,29 @@ class Label:
             return function()
 
 
+def undisturbed(run: WholeRun, timers: Timers, policy: Policy) -> Side:
+    """Wall and host times of a run before any instrument is opened: CUPTI, once used, slows the launches that follow.
+
+    Returns:
+        A side with `wall_ns` and `host_ns`, or with the reason why the run failed.
+    """
+    try:
+        host_times(timers.running, run, WALL_WARMUPS)
+        _, (typical_ns,) = host_times(timers.running, run, 1)
+        n_runs = policy.repeat or _budgeted(typical_ns, policy)
+        host_ns, wall_ns = host_times(timers.running, run, n_runs)
+    except GraphbenchError as error:
+        return Side(reason=error.message)
+    return Side(wall_ns=wall_ns, host_ns=host_ns)
+
+
 def measure_side(
-    run: WholeRun, label: Label, rows: Callable[[], list[str]], timers: Timers, policy: Policy
+    side: Side, run: WholeRun, label: Label, rows: Callable[[], list[str]], timers: Timers, policy: Policy
 ) -> tuple[Side, dict[str, Measurement]]:
     """Time a run as a whole, then again with every row labelled.
 
     Args:
+        side: what `undisturbed` found; a failed one is passed on.
         run: the run; while it runs it sends its calls through `label`.
         label: shared with the run.
         rows: the rows that it labels, asked for afterwards.
@@ -113,12 +131,13 @@ def measure_side(
     Returns:
         The side's totals, and in-graph measurements by row. When something fails, a side that says why.
     """
+    if side.reason:
+        return replace(side, plain=Measurement(status="failed", reason=side.reason)), {}
     try:
         plain = loop.measure(timers.running, run, policy, values=run.values, whole=True)
     except GraphbenchError as error:
-        return Side(reason=error.message, plain=Measurement(status="failed", reason=error.message)), {}
-    n_runs = _run_count(plain, policy)
-    _, wall_ns = host_times(timers.running, run, n_runs)
+        return replace(side, reason=error.message, plain=Measurement(status="failed", reason=error.message)), {}
+    n_runs = policy.repeat or _budgeted(quantile(side.wall_ns, 0.5), policy)
 
     def body(session: Session) -> None:
         for sample in range(n_runs):
@@ -140,18 +159,13 @@ def measure_side(
             recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values=run.values
         )
     except GraphbenchError as error:
-        return Side(reason=error.message, plain=plain, wall_ns=wall_ns), {}
-    return Side(run=totals, plain=plain, wall_ns=wall_ns), found
+        return replace(side, reason=error.message, plain=plain), {}
+    return replace(side, run=totals, plain=plain), found
 
 
-def _run_count(plain: Measurement, policy: Policy) -> int:
-    """Labelled runs within the measuring budget, judged by the uninstrumented run's host and device time."""
-    if policy.repeat is not None:
-        return policy.repeat
-    if plain.samples is None:
-        return policy.min_samples
-    typical_ns = max(quantile(plain.samples.busy_ns, 0.5), quantile(plain.samples.host_ns, 0.5), 1.0)
-    return int(max(policy.min_samples, min(MOST_RUNS, policy.measure_ms * 1e6 / typical_ns)))
+def _budgeted(typical_ns: float, policy: Policy) -> int:
+    """Runs within the measuring budget."""
+    return int(max(policy.min_samples, min(MOST_RUNS, policy.measure_ms * 1e6 / max(typical_ns, 1.0))))
 
 
 def unmeasured(reason: str) -> Measurement:

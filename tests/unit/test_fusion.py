@@ -229,8 +229,8 @@ def test_nodes_are_counted_by_what_became_of_them() -> None:
 
 @pytest.mark.parametrize(("host_ns", "bound"), [(900.0, True), (100.0, False)])
 def test_a_region_whose_host_time_exceeds_its_device_time_is_host_bound(host_ns: float, bound: bool) -> None:
-    plain = measurement(500.0, 500.0, host_ns=host_ns, timer="cupti")
-    (totals,) = summary(profile(region(forward=Side(plain=plain)), timer="cupti")).regions
+    side = Side(plain=measurement(500.0, 500.0, timer="cupti"), host_ns=(host_ns, host_ns))
+    (totals,) = summary(profile(region(forward=side), timer="cupti")).regions
     assert totals.host_bound is bound
 
 

@@ -104,8 +104,8 @@ def test_an_empty_profile_still_makes_a_report() -> None:
 
 
 def test_a_host_bound_region_is_said_before_anything_else_is_found() -> None:
-    plain = measurement(500.0, 500.0, host_ns=900.0, timer="cupti")
-    lines = table(profile(region(forward=Side(plain=plain)), timer="cupti")).splitlines()
+    side = Side(plain=measurement(500.0, 500.0, timer="cupti"), host_ns=(900.0, 900.0))
+    lines = table(profile(region(forward=side), timer="cupti")).splitlines()
     findings = [line for line in lines if line.startswith(("host-bound", "coverage"))]
     assert findings[0].startswith("host-bound: r0: issuing its kernels takes 900.0 ns, the device needs 500.0 ns")
 
