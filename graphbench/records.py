@@ -156,7 +156,10 @@ class NodeRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRecord:
-    """One kernel call site of a generated wrapper. `key` is `phase/name:handle`, unique within its region.
+    """One kernel call site of a generated wrapper.
+
+    `key` is `phase/name:position`, unique within its region and the same in every process; `handle` is the number that
+    Inductor's comment in the generated code has for it, which runs on from compile to compile.
 
     `calls` counts its executions per run of the graph. `executes` are post-grad nodes; `roles` the Dynamo nodes.
     `difference` compares what it wrote with eager's value of the same node.

@@ -104,7 +104,9 @@ def gpu_profile() -> ProfileRecord:
         return steady(ns, timer="cupti")
 
     def side(rows: list[Measurement], plain_ns: float, wall_ns: float) -> Side:
-        return Side(run=device_run(rows), plain=on_device(plain_ns), wall_ns=(wall_ns,) * 5, host_ns=(0.4 * wall_ns,) * 5)
+        return Side(
+            run=device_run(rows), plain=on_device(plain_ns), wall_ns=(wall_ns,) * 5, host_ns=(0.4 * wall_ns,) * 5
+        )
 
     def one(key: str) -> tuple[list, list]:  # type: ignore[type-arg]
         wrong = dataclasses.replace(on_device(40_000.0), fidelity=Comparison(equal=False, max_abs=0.25))

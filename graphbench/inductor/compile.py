@@ -25,6 +25,7 @@ REFUSED = {
     "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
     "freezing": "Dynamo reads only the global setting, so the option would silently do nothing",
 }
+OLDEST_TORCH = (2, 11)
 # Graphs must be lowered anew for the hook to hear of them; compiled kernels still come from their caches.
 MEASURABLE = {"trace.provenance_tracking_level": 1, "fx_graph_cache": False, "fx_graph_remote_cache": False}
 # The hook stands in a module of torch's, for one compile at a time; backward graphs compile in autograd's threads.
@@ -194,7 +195,6 @@ def compiler_problem() -> str | None:
 
 
 def torch_is_supported() -> bool:
-    """Whether this torch is 2.11 or newer."""
-    from torch.torch_version import TorchVersion
-
-    return bool(TorchVersion(torch.__version__) >= "2.11")
+    """Whether this torch is 2.11 or newer; builds such as `2.11.0a0+vendor` count as 2.11."""
+    major, minor = torch.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= OLDEST_TORCH

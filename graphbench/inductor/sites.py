@@ -25,11 +25,13 @@ UNMARKED_KERNEL = re.compile(
 class Site:
     """One kernel call in the wrapper.
 
-    `key` is Inductor's `name:handle`, or `unmarked.FUNCTION:LINE` for a call that it never announced. `arguments` are
+    `key` is Inductor's `name:handle`, or `unmarked.FUNCTION:LINE` for a call that it never announced. `position` counts
+    the wrapper's kernel calls from 1; unlike the handle it does not depend on what was compiled before. `arguments` are
     the variables passed by position and `target` the one assigned; `None` where it is no variable.
     """
 
     key: str
+    position: int
     name: str
     handle: int | None
     kind: KernelKind
@@ -94,7 +96,7 @@ def _rewrite(definition: ast.AST, marks: list[tuple[int, str, int]], cpp_kernels
         if not pending and not UNMARKED_KERNEL.search(function) and function not in cpp_kernels:
             continue
         previous = statement.end_lineno or statement.lineno
-        sites.append(_site(statement, call, function, pending, cpp_kernels))
+        sites.append(_site(len(sites) + 1, statement, call, function, pending, cpp_kernels))
         hooked = ast.Call(
             ast.Name(HOOK_NAME, ast.Load()), [ast.Constant(len(sites) - 1), call.func, *call.args], call.keywords
         )
@@ -114,6 +116,7 @@ def _calls(definition: ast.AST) -> Iterator[tuple[ast.Expr | ast.Assign, ast.Cal
 
 
 def _site(
+    position: int,
     statement: ast.Expr | ast.Assign,
     call: ast.Call,
     function: str,
@@ -124,6 +127,7 @@ def _site(
     out = next((keyword.value for keyword in call.keywords if keyword.arg == "out"), None)
     name, handle = (pending[-1][1], pending[-1][2]) if pending else (f"unmarked.{function}", None)
     return Site(
+        position=position,
         key=f"{name}:{handle if handle is not None else statement.lineno}",
         name=name,
         handle=handle,

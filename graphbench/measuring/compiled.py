@@ -21,6 +21,8 @@ from graphbench.provenance.sources import roles
 from graphbench.records import Comparison, KernelRecord, Measurement, PostGradNode
 from graphbench.regions import Region
 
+RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias")  # keep values and their order
+
 
 @dataclass(slots=True)
 class CompiledSide:
@@ -39,8 +41,8 @@ class CompiledSide:
         return cls(graph, wrappers.prepare(graph), owned(graph.post_grad, graph.kernels))
 
     def row(self, site: Site) -> str:
-        """The kernel's key within its region: `forward/name:handle`."""
-        return f"{self.graph.phase}/{site.key}"
+        """The kernel's key within its region: `forward/name:position`."""
+        return f"{self.graph.phase}/{site.name}:{site.position}"
 
     def rows(self) -> list[str]:
         """Keys of all kernel calls in the wrapper."""
@@ -214,11 +216,11 @@ def held_nodes(side: CompiledSide, single: Collection[str]) -> dict[str, str]:
         side: the forward graph.
         single: Dynamo nodes with one output.
 
-    A node lowers to a chain of post-grad nodes; only the last of the chain has its value.
+    A node lowers to a chain of post-grad nodes; only the last of the chain, before mere reshapes, has its value.
     """
     last: dict[str, str] = {}
     for node in side.graph.post_grad:
-        if node.target != "getitem":
+        if node.target != "getitem" and node.target not in RESHAPES:
             for source in node.sources:
                 last[source] = node.name
     holding = {name for ownership in side.ownership.values() for name in ownership.holds.values()}

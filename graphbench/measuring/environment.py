@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import resource
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,25 @@ import torch
 
 from graphbench.records import Environment
 from graphbench.timing import cupti_setup
+
+# Involuntary context switches per second of this process: on two quiet cores 33, with two busy neighbours 240.
+SHARED_CPU_PER_S = 100.0
+
+
+class CpuWatch:
+    """Notices that other processes took the CPU: then wall times tell of them, not of the model."""
+
+    def __init__(self) -> None:
+        self._switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        self._start_s = time.perf_counter()
+
+    def notes(self) -> tuple[str, ...]:
+        """A note when this process was interrupted more often than on a quiet machine."""
+        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - self._switches
+        per_s = switches / max(time.perf_counter() - self._start_s, 1e-9)
+        if per_s < SHARED_CPU_PER_S:
+            return ()
+        return (f"the CPU was shared: {per_s:.0f} involuntary context switches a second; times may be far too long",)
 
 
 def environment(device: torch.device, options: tuple[tuple[str, str], ...]) -> Environment:

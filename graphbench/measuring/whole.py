@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import CaptureError, GraphbenchError
-from graphbench.measuring.environment import environment
+from graphbench.measuring.environment import CpuWatch, environment
 from graphbench.measuring.options import MeasureOptions, policy_of, timers_for
 from graphbench.measuring.region import Tick, measure_region, skipped, unit_count
 from graphbench.records import ProfileRecord, RegionRecord, StepRecord
@@ -47,6 +47,7 @@ def measure_session(
     timers = timers_for(options, device)
     policy = policy_of(options, timers)
     records: list[RegionRecord] = []
+    watch = CpuWatch()
     with _progress(session.regions, options.progress) as tick:
         for region in session.regions:
             reason = _why_not(session, region, options, device, reached)
@@ -68,7 +69,7 @@ def measure_session(
         breaks=tuple(session.breaks()),
         recompiles=session.recompiles(),
         step=step,
-        notes=_notes(session),
+        notes=(*_notes(session), *(watch.notes() if device.type == "cpu" else ())),
     )
 
 

@@ -74,9 +74,14 @@ def test_an_interrupt_between_state_nodes_leaves_no_autocast_open() -> None:
     state = ambient.current(("cpu",))
     depth = torch.autocast_increment_nesting()
     torch.autocast_decrement_nesting()
-    with pytest.raises(KeyboardInterrupt), ambient.restored(state):
-        torch.autocast("cpu", dtype=torch.bfloat16).__enter__()
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with ambient.restored(state):
+            torch.autocast("cpu", dtype=torch.bfloat16).__enter__()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert torch.autocast_increment_nesting() == depth
     torch.autocast_decrement_nesting()
     assert not torch.is_autocast_enabled("cpu")
