@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -84,7 +86,19 @@ def measure_job(job: Job, options: MeasureOptions) -> api.Profile:
     compiled = torch.compile(module, backend=backend, mode=job.compile_mode, dynamic=job.dynamic)
     say(f"measuring {built.subject}, {'a training step' if job.train else 'inference'}, on {job.device}")
     call = (_training_step if job.train else _inference)(compiled, module, inputs)
-    return api.profile(_explained(call, built.subject), subject=built.subject, **options.keywords())
+    with _told_once():
+        return api.profile(_explained(call, built.subject), subject=built.subject, **options.keywords())
+
+
+@contextlib.contextmanager
+def _told_once() -> Iterator[None]:
+    """Keep torch from logging a traceback of an error that is raised as well; `--debug` shows the raised one."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _make_inputs(job: Job, built: BuiltModel) -> Inputs:

@@ -87,11 +87,14 @@ def _marks(row: NodeRow | FusionRow) -> str:
 
 
 def roles_text(roles: tuple[NodeRole, ...]) -> str:
-    """A kernel's nodes by role: those that it executes first and bare, the others after what it does with them."""
+    """A kernel's nodes by role: those that it executes first and bare, the others after what it does with them.
+
+    What it merely reads is told only when nothing else is known: Inductor's origins list half the layer before.
+    """
     groups = []
     for role, words in _ROLE_WORDS:
         names = list(dict.fromkeys(entry.node for entry in roles if entry.role == role))
-        if names:
+        if names and not (role == "contributes" and groups):
             groups.append(words + ", ".join(names))
     return "; ".join(groups)
 
