@@ -21,10 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("gpu"):
-        missing = _why_no_gpu()
-        if missing:
-            pytest.skip(missing)
+    missing = _why_not_enough_gpus(_gpus_needed(item))
+    if missing:
+        pytest.skip(missing)
     chosen = item.config.getoption("--slow") or "slow" in item.config.getoption("markexpr")
     if item.get_closest_marker("slow") and not chosen:
         pytest.skip("takes minutes: run with --slow or -m slow")
@@ -32,22 +31,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Where a GPU is required, a skipped GPU test has failed: nobody would notice that it never ran."""
+    """Where so many GPUs are required, a skipped GPU test has failed: nobody would notice that it never ran."""
     report = yield
-    if report.skipped and item.get_closest_marker("gpu") and os.environ.get(REQUIRE_GPU) == "1":
+    required = int(os.environ.get(REQUIRE_GPU, "0"))
+    if report.skipped and 0 < _gpus_needed(item) <= required:
         report.outcome = "failed"
-        report.longrepr = f"{REQUIRE_GPU}=1, but the test was skipped: {report.longrepr}"
+        report.longrepr = f"{REQUIRE_GPU}={required}, but the test was skipped: {report.longrepr}"
     return report
 
 
+def _gpus_needed(item: pytest.Item) -> int:
+    """0 for a test without marker, else the largest `count` of its `gpu` markers, 1 by default."""
+    return max((marker.kwargs.get("count", 1) for marker in item.iter_markers("gpu")), default=0)
+
+
 @functools.cache
-def _why_no_gpu() -> str:
+def _why_not_enough_gpus(needed: int) -> str:
     """Why GPU tests cannot run, or an empty string. Imports torch only when such a test was collected."""
+    if not needed:
+        return ""
     if importlib.util.find_spec("torch") is None:
         return "needs a CUDA GPU: torch is not installed"
     import torch
 
-    return "" if torch.cuda.is_available() else "needs a CUDA GPU: torch.cuda.is_available() is False"
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return "" if found >= needed else f"needs {needed} CUDA GPUs, found {found}"
 
 
 @pytest.fixture(autouse=True)

@@ -91,7 +91,7 @@ def roles_text(roles: tuple[NodeRole, ...]) -> str:
 
     What it merely reads is told only when nothing else is known: Inductor's origins list half the layer before.
     """
-    groups = []
+    groups: list[str] = []
     for role, words in _ROLE_WORDS:
         names = list(dict.fromkeys(entry.node for entry in roles if entry.role == role))
         if names and not (role == "contributes" and groups):
