@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import importlib
@@ -39,7 +40,9 @@ def load() -> Library:
     native = ctypes.CDLL(path)
     version = _version(native)
     _agree("libcupti", version, torch_major)
-    return Library(binding, native, path=path, version=version, demangle=_demangler())
+    library = Library(binding, native, path=path, version=version, demangle=_demangler())
+    atexit.register(library.retire)
+    return library
 
 
 def install_command(cuda_major: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,3 +158,16 @@ def test_a_wall_clock_is_refused_for_a_gpu() -> None:
     captured()
     with pytest.raises(graphbench.GraphbenchError, match="cannot see device time"):
         graphbench.measure(timer="wallclock")
+
+
+def test_a_process_that_measured_ends_cleanly() -> None:
+    program = (
+        "import torch, graphbench\n"
+        "f = torch.compile(lambda x: (x @ x).softmax(-1).sum(), backend='graphbench')\n"
+        "f(torch.randn(512, 512, device='cuda', requires_grad=True)).backward()\n"
+        "graphbench.measure(repeat=3, warmup=1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

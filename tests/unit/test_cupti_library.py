@@ -86,7 +86,11 @@ class FakeCupti:
         return self.clock()
 
     def cuptiActivityRegisterCallbacks(self, requested: object, completed: object) -> int:  # noqa: N802
-        self._do("direct")
+        self._do("direct", completed)
+        return 0
+
+    def cuptiActivityRegisterTimestampCallback(self, function: object) -> int:  # noqa: N802
+        self._do("native clock", function)
         return 0
 
 
@@ -247,7 +251,7 @@ def test_a_layout_that_agrees_with_the_binding_is_decoded_directly() -> None:
     cupti.log.clear()
     cuda.start(1024)
     assert cuda.notes == ()
-    assert cupti.log[0] == ("direct",)
+    assert cupti.log[0][0] == "direct"
 
 
 def test_a_layout_that_differs_falls_back_to_the_bindings_objects_and_says_so() -> None:
@@ -287,3 +291,15 @@ def test_a_clock_in_ticks_is_a_clock_error() -> None:
     cupti.clock = lambda: 10**15
     with pytest.raises(ClockError, match="CUPTI's clock reads 1000000000000000"):
         library(cupti).read_clock()
+
+
+def test_a_process_ends_with_nothing_of_pythons_registered() -> None:
+    cupti = FakeCupti()
+    cuda = library(cupti)
+    start_and_stop(cuda)
+    cuda.retire()
+    last = {call[0]: call for call in cupti.log}
+    libc = ctypes.CDLL(None)
+    assert last["native clock"][1].value == ctypes.cast(libc.clock, ctypes.c_void_p).value
+    assert last["direct"][1].value == ctypes.cast(libc.getpid, ctypes.c_void_p).value
+    assert cupti.log[-2:] == [last["native clock"], last["direct"]]
