@@ -1,4 +1,4 @@
-"""Pausing Python's cycle collector while very many records are made, none of which can be part of a cycle."""
+"""Pausing Python's cycle collector: while very many records are made, and while samples are taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the cycle collector from walking a large document again and again; its state is put back afterwards."""
+    """Keep the cycle collector out of what happens inside; its state is put back afterwards."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -20,7 +20,7 @@ from graphbench.errors import ProvenanceError
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import HOOK_NAME, Site, cpp_written, instrument
 
-KernelHook = Callable[[CompiledGraph, Site, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+KernelHook = Callable[[Site, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ def prepare(graph: CompiledGraph) -> Wrapper:
 def labelled(wrapper: Wrapper, on_kernel: KernelHook) -> Iterator[None]:
     """Send every kernel call of the graph through `on_kernel` while inside, in whatever thread it happens.
 
-    `on_kernel(graph, site, function, args, kwargs)` must call `function` and return its result. A graph that Inductor
+    `on_kernel(site, function, args, kwargs)` must call `function` and return its result. A graph that Inductor
     wrapped in CUDA graphs runs uncaptured meanwhile: a replay would pass the swapped code by.
     """
     module = wrapper.call.__globals__
 
     def hook(site: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return on_kernel(wrapper.graph, wrapper.sites[site], function, args, kwargs)
+        return on_kernel(wrapper.sites[site], function, args, kwargs)
 
     with contextlib.ExitStack() as undo:
         if uses_cuda_graphs(wrapper.graph):

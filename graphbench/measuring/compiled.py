@@ -51,13 +51,7 @@ class CompiledSide:
     def labelling(self, label: Label) -> AbstractContextManager[None]:
         """While inside, every kernel call of this graph goes under its label."""
 
-        def on_kernel(
-            graph: CompiledGraph,
-            site: Site,
-            function: Callable[..., Any],
-            args: tuple[Any, ...],
-            kwargs: dict[str, Any],
-        ) -> Any:
+        def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return label.call(self.row(site), lambda: function(*args, **kwargs))
 
         return wrappers.labelled(self.wrapper, on_kernel)
@@ -73,13 +67,7 @@ class CompiledSide:
             tick: called after every isolated kernel.
         """
 
-        def on_kernel(
-            graph: CompiledGraph,
-            site: Site,
-            function: Callable[..., Any],
-            args: tuple[Any, ...],
-            kwargs: dict[str, Any],
-        ) -> Any:
+        def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             row = self.row(site)
             self.calls[row] = self.calls.get(row, 0) + 1
             if row in self.isolated:

@@ -13,6 +13,7 @@ import torch
 from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
 from graphbench.errors import CaptureError, GraphbenchError, UsageError
 from graphbench.inductor import wrapper as wrappers
+from graphbench.inductor.sites import Site
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.options import MeasureOptions, timers_for
 from graphbench.measuring.runs import Label
@@ -171,9 +172,7 @@ class StepRecorder:
             self._depth.depth -= 1
 
     def _on_kernel(self, region: str, side: CompiledSide) -> wrappers.KernelHook:
-        def on_kernel(
-            graph: Any, site: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-        ) -> Any:
+        def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             row = f"{region}/{side.row(site)}"
             self._kernels[row] = (region, side.row(site), site.kind)
             self._calls[row] = self._calls.get(row, 0) + 1

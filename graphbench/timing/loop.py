@@ -5,15 +5,14 @@ Sample counts, warm-up and the amortised inner loop are decided here, the same w
 
 from __future__ import annotations
 
-import gc
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
 from typing import Final, Protocol
 
 from graphbench.analysis.stats import quantile
+from graphbench.collector import collector_paused
 from graphbench.errors import AttributionError, OffThreadLaunchError, UsageError
 from graphbench.records import CacheState, Measurement, Policy, ValuePolicy
 from graphbench.timing.base import Recording, Sample, Session, Timer
@@ -107,7 +106,7 @@ def _with_host_times(measurement: Measurement, timer: Timer, unit: Unit) -> Meas
     """Host times taken again outside the session, which makes every launch slower for the host, not for the device."""
     if measurement.samples is None:
         return measurement
-    with _no_garbage_collection():
+    with collector_paused():
         issue_ns, _ = host_times(timer, unit, len(measurement.samples.busy_ns))
     return replace(measurement, samples=replace(measurement.samples, host_ns=issue_ns))
 
@@ -187,7 +186,7 @@ class _Sampler:
             with session.preparation():
                 _warm_up(self._timer, self._unit, self._plan.warmup)
         sample = self._one if self._plan.inner == 1 else self._several
-        with _no_garbage_collection():
+        with collector_paused():
             for i in range(self._plan.samples):
                 with session.preparation():
                     self._unit.prepare()
@@ -213,17 +212,6 @@ class _Sampler:
             for i in range(len(results)):
                 results[i] = run()
         return results
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _as_one_row(recording: Recording, unit: Unit) -> Recording:

@@ -302,7 +302,7 @@ def graph_of(region: Region) -> inductor.CompiledGraph:
 def test_while_labelled_the_code_is_not_plain() -> None:
     graph = graph_of(captured(square, ones()))
     wrapper = wrappers.prepare(graph)
-    with wrappers.labelled(wrapper, lambda graph, site, function, args, kwargs: function(*args, **kwargs)):
+    with wrappers.labelled(wrapper, lambda site, function, args, kwargs: function(*args, **kwargs)):
         assert not wrappers.is_plain(graph)
     assert wrappers.is_plain(graph)
 
@@ -326,7 +326,7 @@ def test_a_labelled_run_hands_over_every_kernel_and_keeps_the_result() -> None:
     assert region.compiled is not None
     wrapper, seen = wrappers.prepare(graph_of(region)), []
 
-    def on_kernel(graph: Any, site: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def on_kernel(site: Any, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         seen.append(site.key)
         return function(*args, **kwargs)
 
