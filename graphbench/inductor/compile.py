@@ -14,7 +14,7 @@ from torch import fx
 
 from graphbench.errors import UsageError
 from graphbench.inductor import hook
-from graphbench.provenance.ownership import KernelOrigins
+from graphbench.provenance.claims import KernelOrigins
 from graphbench.records import Phase, PostGradNode
 
 OPTIONS = {

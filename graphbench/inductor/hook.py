@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from graphbench.errors import SetupError
-from graphbench.provenance.ownership import IrNode, KernelOrigins
+from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.records import Phase, PostGradNode
 
 HOOK = "set_kernel_post_grad_provenance_tracing"
@@ -100,8 +100,17 @@ def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
 
 def _ir_node(ir: Any, names: dict[fx.Node, str]) -> IrNode:
     exact = names.get(ir.origin_node) if ir.origin_node is not None else None
-    reads = tuple(buffer.get_name() for buffer in getattr(ir, "inputs", ()) if hasattr(buffer, "get_name"))
-    return IrNode(ir.get_name(), exact, tuple(names[origin] for origin in ir.origins if origin in names), reads)
+    return IrNode(ir.get_name(), exact, tuple(names[origin] for origin in ir.origins if origin in names), _reads(ir))
+
+
+def _reads(ir: Any) -> tuple[str, ...]:
+    """Names of the buffers that a computed buffer reads, or of an extern call's tensor arguments in order.
+
+    Source: `torch._inductor.ir.ExternKernel.inputs`, `torch._inductor.ir.Operation.get_read_names`, torch 2.13.
+    """
+    if hasattr(ir, "inputs"):
+        return tuple(buffer.get_name() for buffer in ir.inputs if hasattr(buffer, "get_name"))
+    return tuple(ir.get_read_names())
 
 
 def _post_grad_node(

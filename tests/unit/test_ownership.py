@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from graphbench.provenance.ownership import IrNode, KernelOrigins, owned
+from graphbench.provenance.claims import IrNode, KernelOrigins
+from graphbench.provenance.ownership import owned
 from graphbench.records import PostGradNode
 
 
@@ -130,3 +131,52 @@ def test_copies_made_for_an_extern_call_belong_to_the_argument_at_their_place() 
     ]
     found = owned(graph, kernels)
     assert [found[kernel.key].executes for kernel in kernels] == [{"rotary"}, {"key"}, {"where"}, {"attention"}]
+
+
+def test_a_weight_copied_inside_another_kernel_is_prepared_and_claims_nothing() -> None:
+    graph = [
+        placeholder("x"),
+        placeholder("weight"),
+        post("relu", "x"),
+        post("convolution", "relu", "weight"),
+        post("batch_norm", "convolution"),
+    ]
+    upstream = ("relu", "convolution")
+    kernels = [
+        fused("relu:1", IrNode("buf0", "relu", ("relu",)), IrNode("buf1", None, upstream, reads=("weight",))),
+        extern("extern_kernels.convolution:2", IrNode("buf2", "convolution", upstream, reads=("buf0", "buf1"))),
+        fused("norm:3", IrNode("buf3", "batch_norm", ("batch_norm",))),
+    ]
+    found = owned(graph, kernels)
+    assert (found["relu:1"].executes, found["relu:1"].prepares) == ({"relu"}, {"convolution"})
+    assert found["norm:3"].executes == {"batch_norm"}
+
+
+def test_all_weights_copied_up_front_claim_nothing_of_later_layers() -> None:
+    graph = [
+        *(placeholder(name) for name in ("x", "w1", "w2")),
+        post("convolution", "x", "w1"),
+        post("norm", "convolution"),
+        post("convolution_1", "norm", "w2"),
+    ]
+    later = ("convolution_1", "norm")
+    kernels = [
+        fused("pack:1", IrNode("buf0", None, ("convolution",), ("w1",)), IrNode("buf1", None, later, ("w2",))),
+        extern("convolution:2", IrNode("buf2", "convolution", ("convolution",), reads=("x", "buf0"))),
+        fused("norm:3", IrNode("buf3", "norm", ("norm",), reads=("buf2",))),
+        extern("convolution:4", IrNode("buf4", "convolution_1", later, reads=("buf3", "buf1"))),
+    ]
+    found = owned(graph, kernels)
+    assert (found["pack:1"].executes, found["pack:1"].prepares) == (set(), {"convolution", "convolution_1"})
+    assert found["norm:3"].executes == {"norm"}
+
+
+def test_a_copy_of_what_another_buffer_holds_executes_nothing() -> None:
+    graph = [placeholder("x"), post("relu", "x"), post("attention", "relu")]
+    kernels = [
+        fused("relu:1", IrNode("buf0", "relu", ("relu",), reads=("x",))),
+        fused("copy:2", IrNode("buf1", None, ("relu", "attention"), reads=("buf0",))),
+        extern("aten.attention:3", IrNode("buf2", "attention", ("relu", "attention"), reads=("buf1",))),
+    ]
+    found = owned(graph, kernels)["copy:2"]
+    assert (found.executes, found.recomputes, found.prepares) == (set(), set(), {"attention"})
