@@ -37,6 +37,7 @@ class Session:
         self.regions: list[Region] = []
         self.empty_graphs = 0
         self.tick = 0
+        self._compiled = 0
         self._budget = capture_budget_bytes
         self._reasons = dict(breaks_before or {})
         self._lock = threading.Lock()
@@ -55,6 +56,9 @@ class Session:
         region = self._new_region(gm, options)
         try:
             region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
+        except torch._dynamo.exc.RestartAnalysis:
+            self.regions.remove(region)  # Dynamo thinks again and comes back with another graph for the same code
+            raise
         except BaseException:
             region.problem = "its compilation failed"
             raise
@@ -62,7 +66,8 @@ class Session:
 
     def _new_region(self, gm: fx.GraphModule, options: inductor.BackendOptions) -> Region:
         with self._lock:
-            key = f"r{len(self.regions)}"
+            key = f"r{self._compiled}"
+            self._compiled += 1
             compile_id = str(torch._guards.CompileContext.current_compile_id() or "")
             copied = graphs.copy_graph(gm)
             nodes = graphs.node_records(copied)
@@ -72,7 +77,7 @@ class Session:
                 gm=copied,
                 nodes=nodes,
                 location=_location(nodes),
-                frame=compile_id.split("/")[0],
+                frame=compile_id.rpartition("/")[0],
                 ended_by=breaks.break_after(gm, key),
                 options=inductor.options_in_force(options),
             )
@@ -124,9 +129,12 @@ class Session:
         return took_over[0] if took_over else None
 
     def recompiles(self) -> int:
-        """How often Dynamo compiled code again that it had compiled before: compile ids beyond the first of a frame."""
-        ids = {region.compile_id for region in self.regions if region.compile_id}
-        return len(ids) - len({compile_id.split("/")[0] for compile_id in ids})
+        """How often Dynamo compiled code again that it had compiled before, as its compile ids (`frame/count`) tell."""
+        latest: dict[str, int] = {}
+        for region in self.regions:
+            frame, _, count = region.compile_id.rpartition("/")
+            latest[frame] = max(latest.get(frame, 0), int(count) if count.isdigit() else 0)
+        return sum(latest.values())
 
     def breaks(self) -> list[GraphBreak]:
         """Every graph break known: those that ended a captured graph, then those counted by Dynamo alone."""

@@ -43,12 +43,12 @@ def profile_step(
         raise UsageError(f"warmup_steps={warmup_steps}: expected at least 1, since the first step compiles")
     step = compiled_first(fn)
     with _state_put_back(restore):
-        walls = [_timed(step, args) for _ in range(warmup_steps)]
+        timed = [_timed(session, step, args) for _ in range(warmup_steps)]
         if not session.regions:
             raise nothing_captured(session)
         device = next((region.capture.device for region in session.regions if region.capture), torch.device("cpu"))
         recorder = StepRecorder(session, timers_for(options, device).running)
-        record = recorder.record(step, args, walls[1:])
+        record = recorder.record(step, args, [wall_ns for wall_ns, compiled in timed if not compiled])
     return measure_session(session, options, step=record, reached=recorder.reached)
 
 
@@ -78,13 +78,20 @@ def _state_put_back(owners: Sequence[Any]) -> Iterator[None]:
             owner.load_state_dict(state)
 
 
-def _timed(step: Callable[..., Any], args: Sequence[Any]) -> int:
-    """Wall time of one whole step in nanoseconds, the device drained before and after."""
+def _timed(session: Session, step: Callable[..., Any], args: Sequence[Any]) -> tuple[int, bool]:
+    """Wall time of one whole step in nanoseconds, the device drained before and after; and whether it compiled."""
+    before = _compiles(session)
     _drain()
     start_ns = perf_counter_ns()
     _call(step, args)
     _drain()
-    return perf_counter_ns() - start_ns
+    return perf_counter_ns() - start_ns, _compiles(session) != before
+
+
+def _compiles(session: Session) -> tuple[int, int, int]:
+    """What has been compiled so far: regions, their graphs (a backward compiles late), and Dynamo's own count."""
+    graphs = sum(len(region.graphs) for region in session.regions)
+    return len(session.regions), graphs, int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 
 
 def _drain() -> None:
@@ -124,6 +131,7 @@ class StepRecorder:
     def record(self, step: Callable[..., Any], args: Sequence[Any], walls_ns: Sequence[int]) -> StepRecord:
         """Record one call of `step`; `walls_ns` are the wall times of earlier, uninstrumented calls."""
         before = {region.key: region.calls for region in self._session.regions}
+        compiled = _compiles(self._session)
 
         def body(session: TimingSession) -> None:
             self._label.session = session
@@ -139,16 +147,11 @@ class StepRecorder:
         found = loop.in_graph(
             recording, list(self._calls), 1, timer=self._timer.name, cache=self._timer.cache, values="captured"
         )
-        notes = (
-            [f"the step compiled {new} regions; it is no ordinary step"]
-            if (new := len(self._session.regions) - len(before))
-            else []
-        )
         return StepRecord(
             run=loop.run_record(recording, 1),
             rows=tuple(self._row(name, measurement) for name, measurement in found.items()),
             plain_wall_ns=tuple(map(float, walls_ns)),
-            notes=tuple(notes),
+            notes=_notes(walls_ns, compiled=_compiles(self._session) != compiled),
         )
 
     @contextlib.contextmanager
@@ -206,3 +209,13 @@ class StepRecorder:
             phase=op.phase,
             source=op.source,
         )
+
+
+def _notes(walls_ns: Sequence[int], *, compiled: bool) -> tuple[str, ...]:
+    """What makes the recorded step, or its wall times, unlike an ordinary step's."""
+    notes = []
+    if compiled:
+        notes.append("the recorded step compiled something, so it is no ordinary step: use more warmup_steps")
+    if not walls_ns:
+        notes.append("every warm-up step compiled, so the step has no uninstrumented time: use more warmup_steps")
+    return tuple(notes)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+import graphbench
 from graphbench import session
 from graphbench.capture import ambient
 from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
@@ -15,7 +16,7 @@ from graphbench.isolate.bench_unit import BenchUnit
 from graphbench.isolate.specs import unit_key
 from graphbench.measuring.eager import eager_run
 from graphbench.measuring.runs import Label
-from tests.cpu.stories import WIDTH, batch, captured, compiled, dynamo_graphs, measured, quick
+from tests.cpu.stories import QUICK, WIDTH, batch, captured, compiled, dynamo_graphs, measured, quick
 
 
 def test_calls_with_different_bodies_are_different_units() -> None:
@@ -158,3 +159,36 @@ def test_an_input_overwritten_since_is_a_reason_and_other_regions_are_measured()
     assert "replay raised" in broken.forward.reason or "replay stopped" in broken.eager.reason
     assert healthy.status == "ok"
     assert healthy.forward.run is not None
+
+
+class Scaled(nn.Module):
+    """A number read from a tensor that later becomes a symbol: Dynamo recompiles, and thinks twice about it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = x.mean().item()
+        print(end="")  # noqa: T201 - the graph break
+        return self.linear(x * scale if scale < 1e9 else x)
+
+
+def test_an_attempt_that_dynamo_gives_up_is_no_region_and_a_recompile_is_counted() -> None:
+    model = compiled(Scaled())
+    for seed in range(3):
+        model(torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(seed)))
+    regions = session.current().regions
+    assert [region.problem for region in regions] == [""] * len(regions)
+    assert session.current().recompiles() == 2  # both resumed frames, as TORCH_LOGS=recompiles counts
+
+
+def test_warm_up_steps_that_compile_are_no_uninstrumented_step() -> None:
+    model = compiled(nn.Linear(WIDTH, WIDTH))
+    record = graphbench.profile(lambda: model(batch()), warmup_steps=1, **QUICK).record
+    assert record.step is not None
+    assert record.step.plain_wall_ns == ()
+    assert any("every warm-up step compiled" in note for note in record.step.notes)
+    warm = graphbench.profile(lambda: model(batch()), warmup_steps=3, **QUICK).record
+    assert warm.step is not None
+    assert len(warm.step.plain_wall_ns) == 3
