@@ -171,3 +171,40 @@ def test_a_process_that_measured_ends_cleanly() -> None:
         [sys.executable, "-X", "faulthandler", "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_users_triton_kernel_writes_the_users_tensor_only_when_the_user_calls_it() -> None:
+    from tests.gpu.kernels import increment
+
+    x = torch.zeros(1 << 16, device="cuda")
+    torch.compile(increment, backend="graphbench")(x)
+    region = only_region(graphbench.measure(**QUICK).record)
+    assert x.unique().tolist() == [1.0]
+    user = [kernel for kernel in region.kernels if kernel.kind == "user-triton"]
+    assert [kernel.isolated.status for kernel in user] == ["ok"]
+    assert region.outputs is not None
+    assert region.outputs.equal is True
+
+
+def test_tuned_templates_are_labelled_and_isolated() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU()).cuda().bfloat16().eval()
+    compiled = torch.compile(model, backend="graphbench", mode="max-autotune-no-cudagraphs")
+    with torch.no_grad():
+        compiled(torch.randn(256, 256, device="cuda", dtype=torch.bfloat16))
+    region = only_region(graphbench.measure(**QUICK).record)
+    assert region.forward.run is not None, region.forward.reason
+    assert region.forward.run.unattributed == ()
+    assert {kernel.isolated.status for kernel in region.kernels} == {"ok"}
+    assert all(kernel.roles for kernel in region.kernels)
+
+
+def test_autocast_entered_outside_the_model_is_replayed() -> None:
+    linear = torch.nn.Linear(512, 512).cuda()
+    with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
+        torch.compile(linear, backend="graphbench")(torch.randn(512, 512, device="cuda"))
+    region = only_region(graphbench.measure(**QUICK).record)
+    (node,) = (node for node in region.nodes if node.op_type == "linear")
+    assert node.outputs[0].dtype == "bfloat16"
+    assert node.isolated.samples is not None
+    assert node.isolated.samples.n_kernels is not None
+    assert min(node.isolated.samples.n_kernels) >= 2  # a cast of input or weight, and the product
