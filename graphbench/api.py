@@ -137,7 +137,8 @@ def diff(before: Path | Profile, after: Path | Profile) -> ProfileDiff:
         UsageError: timers or cache states differ, so that no number can be compared.
     """
     sides = [side if isinstance(side, Profile) else load(side) for side in (before, after)]
-    return ProfileDiff(_diff(sides[0].record, sides[1].record))
+    names = ["" if isinstance(side, Profile) else str(side) for side in (before, after)]
+    return ProfileDiff(_diff(sides[0].record, sides[1].record, names=(names[0], names[1])))
 
 
 def reset() -> None:

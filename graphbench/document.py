@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -82,7 +83,8 @@ def write(record: ProfileRecord, path: str | os.PathLike[str], *, overwrite: boo
         hint = "check that the folder exists and is writable"
         raise UsageError(f"cannot write {file}: {error.strerror}", hint=hint, subject=str(file)) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong before is what matters
+            temporary.unlink(missing_ok=True)
 
 
 def dumps(record: ProfileRecord, *, compact: bool = True, path: str = "profile") -> str:

@@ -18,6 +18,9 @@ NodeKind = Literal["compute", "view", "state", "host"]
 KernelKind = Literal["triton", "template", "extern", "fallback", "custom", "user-triton", "cpp", "collective"]
 Role = Literal["executes", "recomputes", "contributes", "prepares", "differentiates"]
 FateKind = Literal["fused", "kernel", "split", "view", "folded", "merged", "rewritten", "dead", "eager", "unknown"]
+# How two notes of a profile begin, for those who look for them.
+HELD_NOTE = "captured inputs hold"
+SHARED_CPU_NOTE = "the CPU was shared"
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 

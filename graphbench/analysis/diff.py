@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Final, Literal
 
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Verdict, compare, quantile
 from graphbench.analysis.views import outputs_text, source_text
 from graphbench.errors import UsageError
-from graphbench.records import Measurement, NodeRecord, ProfileRecord, RegionRecord
+from graphbench.records import SHARED_CPU_NOTE, Measurement, NodeRecord, ProfileRecord, RegionRecord, TimerName
 
 Change = Literal["both", "added", "gone"]
+
+NOISE_ON_CPU: Final = 0.10
+NOISE_ON_DEVICE: Final = 0.02
+"""Relative difference of medians between two processes below which no row is called faster or slower.
+
+Samples of one process scatter less than the medians of two: memory lies elsewhere, clocks and neighbours are others.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffRow:
     """One node of either profile. Medians of isolated time in nanoseconds; `ratio` is after ÷ before.
 
-    `verdict` says what `after` is against `before`; when it is `None`, `reason` says why.
+    `verdict` says what `after` is against `before`; when it is `None`, `reason` says why. `repeats` names the row that
+    shows the same pair of measurements first, where equal nodes were measured once on both sides.
     """
 
     region: str
@@ -34,6 +42,7 @@ class DiffRow:
     ratio: float | None
     verdict: Verdict | None
     reason: str = ""
+    repeats: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +58,22 @@ class DiffTotal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """Two profiles compared. `environment` lists (what, before, after) wherever the conditions differ."""
+    """Two profiles compared. `environment` lists (what, before, after) wherever the conditions differ.
+
+    Differences of medians below the fraction `noise` are noise between two runs with this `timer`.
+    """
 
     before: str
     after: str
+    timer: TimerName
+    noise: float
     environment: tuple[tuple[str, str, str], ...]
     totals: tuple[DiffTotal, ...]
     rows: tuple[DiffRow, ...]
     notes: tuple[str, ...] = ()
 
 
-def diff(before: ProfileRecord, after: ProfileRecord) -> Diff:
+def diff(before: ProfileRecord, after: ProfileRecord, *, names: tuple[str, str] = ("", "")) -> Diff:
     """Compare two profiles.
 
     Regions are paired by order; their nodes by name and op type, what is left by op type in the order of source lines.
@@ -67,6 +81,7 @@ def diff(before: ProfileRecord, after: ProfileRecord) -> Diff:
     Args:
         before: the baseline.
         after: the profile to judge.
+        names: of their files, where they have any.
 
     Raises:
         UsageError: they were measured with different timers or cache states, so no difference would mean anything.
@@ -85,8 +100,10 @@ def diff(before: ProfileRecord, after: ProfileRecord) -> Diff:
         key = right.key if right else left.key if left else ""
         rows.extend(_region_rows(key, left, right))
     return Diff(
-        before=f"{before.subject} ({before.created})",
-        after=f"{after.subject} ({after.created})",
+        before=_title(before, names[0]),
+        after=_title(after, names[1]),
+        timer=after.policy.timer,
+        noise=noise_between_runs(after.policy.timer),
         environment=tuple(_environment(before, after)),
         totals=tuple(_totals(before, after)),
         rows=tuple(rows),
@@ -94,11 +111,32 @@ def diff(before: ProfileRecord, after: ProfileRecord) -> Diff:
     )
 
 
-def worst_regression(result: Diff) -> float | None:
-    """The largest slowdown of any row or total whose verdict is `slower`, as a fraction (0.05 = 5 %), else `None`."""
+def worst_regression(result: Diff) -> DiffRow | DiffTotal | None:
+    """The row or total with the largest ratio of those whose verdict is `slower`, else `None`."""
     judged: list[DiffRow | DiffTotal] = [*result.rows, *result.totals]
-    slower = [entry.ratio - 1 for entry in judged if entry.verdict == "slower" and entry.ratio is not None]
-    return max(slower, default=None)
+    slower = [(entry.ratio, entry) for entry in judged if entry.verdict == "slower" and entry.ratio is not None]
+    return max(slower, key=lambda found: found[0])[1] if slower else None
+
+
+def noise_between_runs(timer: TimerName) -> float:
+    """The relative difference of two runs' medians that this timer shows although nothing changed."""
+    return NOISE_ON_CPU if timer == "wallclock" else NOISE_ON_DEVICE
+
+
+def compare_runs(before: Sequence[float], after: Sequence[float], timer: TimerName) -> Verdict:
+    """Say what samples of one run are against those of another: as `stats.compare`, above the noise between runs.
+
+    Raises:
+        ValueError: either side is empty.
+    """
+    found = compare(before, after)
+    old, new = quantile(before, 0.5), quantile(after, 0.5)
+    within_noise = abs(new - old) < noise_between_runs(timer) * abs(old)
+    return "unclear" if within_noise and found in ("faster", "slower") else found
+
+
+def _title(record: ProfileRecord, name: str) -> str:
+    return f"{f'{name}: ' if name else ''}{record.subject or 'a model'} ({record.created})"
 
 
 # --- joining ----------------------------------------------------------------------------------------------------------
@@ -110,6 +148,14 @@ def _region_rows(key: str, before: RegionRecord | None, after: RegionRecord | No
     partner = _join(left, right)
     matched = {node.name for node in partner.values()}
     rows = [_row(key, partner.get(node.name), node) for node in right]
+    first: dict[tuple[str, str], str] = {}
+    for index, node in enumerate(right):
+        old = partner.get(node.name)
+        if old is None or rows[index].verdict is None:
+            continue
+        pair = (old.isolated.shared_with or old.name, node.isolated.shared_with or node.name)
+        if first.setdefault(pair, node.name) != node.name:
+            rows[index] = replace(rows[index], repeats=first[pair])
     rows += [_row(key, node, None) for node in left if node.name not in matched]
     return rows
 
@@ -174,9 +220,9 @@ def _judge(before: NodeRecord | None, after: NodeRecord | None) -> tuple[Verdict
     left, right = before.isolated, after.isolated
     if left.timer != right.timer or left.cache != right.cache:
         return None, f"not comparable: {left.timer}, {left.cache} before, {right.timer}, {right.cache} after"
-    if left.samples is None or right.samples is None:
+    if left.samples is None or right.samples is None or right.timer is None:
         return None, "not measured"
-    return compare(left.samples.busy_ns, right.samples.busy_ns), ""
+    return compare_runs(left.samples.busy_ns, right.samples.busy_ns, right.timer), ""
 
 
 def _median(measurement: Measurement) -> float | None:
@@ -209,13 +255,12 @@ def _totals(before: ProfileRecord, after: ProfileRecord) -> Iterator[DiffTotal]:
         left = _plain([getattr(region, name).plain for region in before.regions])
         right = _plain([getattr(region, name).plain for region in after.regions])
         if left and right:
-            yield _total(
-                {"eager": "eager", "forward": "compiled forward", "backward": "compiled backward"}[name], left, right
-            )
+            title = {"eager": "eager", "forward": "compiled forward", "backward": "compiled backward"}[name]
+            yield _total(title, left, right, after.policy.timer)
     if before.step and after.step:
         old, new = before.step.plain_wall_ns, after.step.plain_wall_ns
         if old and new:
-            yield _total("step (wall)", old, new)
+            yield _total("step (wall)", old, new, "wallclock")
 
 
 def _plain(measurements: Sequence[Measurement]) -> list[float] | None:
@@ -231,14 +276,15 @@ def _plain(measurements: Sequence[Measurement]) -> list[float] | None:
     return [sum(quantile(column, point) for column in columns) for point in points]
 
 
-def _total(name: str, before: Sequence[float], after: Sequence[float]) -> DiffTotal:
+def _total(name: str, before: Sequence[float], after: Sequence[float], timer: TimerName) -> DiffTotal:
     old, new = quantile(before, 0.5), quantile(after, 0.5)
-    return DiffTotal(
-        name=name, before_ns=old, after_ns=new, ratio=new / old if old else None, verdict=compare(before, after)
-    )
+    verdict = compare_runs(before, after, timer)
+    return DiffTotal(name=name, before_ns=old, after_ns=new, ratio=new / old if old else None, verdict=verdict)
 
 
 def _notes(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
+    for which, record in (("before", before), ("after", after)):
+        yield from (f"{which}: {note}" for note in record.notes if note.startswith(SHARED_CPU_NOTE))
     if len(before.regions) != len(after.regions):
         yield f"{len(before.regions)} regions before, {len(after.regions)} after: paired by order"
     for left, right in zip(before.regions, after.regions, strict=False):

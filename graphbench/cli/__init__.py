@@ -7,13 +7,11 @@ the output went away.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, Command, Parser, version
+from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, Command, Parser, silence_stdout, version
 from graphbench.cli.demo import DemoCommand
 from graphbench.cli.diff import DiffCommand
 from graphbench.cli.run import RunCommand
@@ -55,7 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = build_parser().parse_args(words)
         command: Command[Any] = arguments.command
         code = command.execute(arguments)
-        sys.stdout.flush()  # a reader that went away is noticed here, not when the interpreter exits
     except GraphbenchError as error:
         if "--debug" in words:
             sys.excepthook(type(error), error, error.__traceback__)
@@ -65,20 +62,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("graphbench: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        _silence_stdout()
+        silence_stdout()
         return EXIT_PIPE_CLOSED
     return code
 
 
 def _print_error(error: GraphbenchError) -> None:
-    print(f"graphbench: error: {error.message}", file=sys.stderr)
+    # Messages that reach users inside torch's own errors say themselves whose they are.
+    print(f"graphbench: error: {error.message.removeprefix('graphbench: ')}", file=sys.stderr)
     if error.hint:
         print(f"  hint: {error.hint}", file=sys.stderr)
-
-
-def _silence_stdout() -> None:
-    """Let what is still buffered go nowhere, or the interpreter would complain of the closed pipe on exit."""
-    with contextlib.suppress(OSError, ValueError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)

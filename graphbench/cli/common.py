@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.metadata
 import inspect
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
-from graphbench.errors import UsageError
+from graphbench.errors import GraphbenchError, UsageError
 
 if TYPE_CHECKING:
     from graphbench.records import Measurement, ProfileRecord
@@ -100,7 +102,9 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
     """Declare the fields of `ViewOptions`."""
     group = parser.add_argument_group("table")
     group.add_argument("--top", type=positive_int, metavar="N", help="print the N first rows of each table")
-    group.add_argument("--sort", metavar="COLUMN", help="sort rows by this column instead of by cost")
+    group.add_argument(
+        "--sort", type=sort_key, metavar="COLUMN", help="sort rows by this column of a table instead of by cost"
+    )
     group.add_argument("--wide", action="store_true", help="print every column")
 
 
@@ -129,7 +133,7 @@ def add_measure_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--l2",
         choices=("cold-read", "cold-write", "warm"),
-        help="state of a GPU's L2 cache before each isolated sample; default: cold-read",
+        help="state of a GPU's L2 cache before each isolated sample; default: cold-read on a GPU; refused on the CPU",
     )
     group.add_argument(
         "--values",
@@ -152,7 +156,7 @@ def add_measure_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,
-        help="a progress bar on stderr; default: if it takes longer than two seconds",
+        help="a progress bar on stderr; default: on a terminal, if it takes longer than two seconds",
     )
 
 
@@ -176,6 +180,18 @@ def positive_float(text: str) -> float:
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a number above 0")
     return value
+
+
+def sort_key(text: str) -> str:
+    """An argument that names a column, by its header or by its name in CSV.
+
+    Raises:
+        UsageError: no table has it.
+    """
+    # Imported here: most command lines do not sort.
+    from graphbench.report.columns import find_sort
+
+    return find_sort(text)
 
 
 def version() -> str:
@@ -212,6 +228,30 @@ def write_text(path: Path, text: str) -> None:
         path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", subject=str(path)) from error
+
+
+def emit(text: str) -> None:
+    """Print a result on stdout, whole.
+
+    Raises:
+        GraphbenchError: it cannot be written, on a full disk for instance.
+        BrokenPipeError: its reader went away.
+    """
+    try:
+        print(text, end="" if text.endswith("\n") else "\n", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence_stdout()
+        raise GraphbenchError(f"cannot write to standard output: {error.strerror}", subject="stdout") from error
+
+
+def silence_stdout() -> None:
+    """Let what is still buffered go nowhere, or the interpreter would complain of it on exit."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 def say(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -55,11 +55,10 @@ class DemoCommand(Command[DemoOptions]):
         add_output_flags(parser)
 
     def read_options(self, arguments: argparse.Namespace) -> DemoOptions:
-        """Collect the options; the progress bar is on unless refused."""
-        measure = pick(MeasureOptions, arguments)
+        """Collect the options."""
         return DemoOptions(
             device=arguments.device,
-            measure=replace(measure, progress=measure.progress is not False),
+            measure=pick(MeasureOptions, arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
         )

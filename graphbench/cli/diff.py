@@ -6,9 +6,13 @@ import argparse
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, say
+from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, say
+from graphbench.units import format_duration, format_percent
+
+if TYPE_CHECKING:
+    from graphbench.analysis.diff import DiffRow, DiffTotal
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
@@ -49,14 +53,27 @@ class DiffCommand(Command[DiffOptions]):
         from graphbench.document import read
         from graphbench.report.table import render_diff
 
-        result = diff(read(options.before), read(options.after))
-        text = render_diff(result)
-        print(text, end="" if text.endswith("\n") else "\n")
+        names = (options.before.name, options.after.name)
+        if names[0] == names[1]:  # two folders of `run --output-dir`
+            names = (str(options.before), str(options.after))
+        result = diff(read(options.before), read(options.after), names=names)
+        emit(render_diff(result))
         worst = worst_regression(result)
-        if options.limit is None or worst is None or worst <= options.limit:
+        if options.limit is None or worst is None or worst.ratio is None or worst.ratio <= 1 + options.limit:
             return EXIT_OK
-        say(f"regression of {worst:.1%}, allowed are {options.limit:.1%}")
+        say(regression_text(worst, options.limit))
         return EXIT_REGRESSION
+
+
+def regression_text(worst: DiffRow | DiffTotal, limit: float) -> str:
+    """Which row became slower, from what to what, and what was allowed."""
+    region = getattr(worst, "region", None)
+    name = f"{region}/{worst.name}" if region is not None else f"the total of {worst.name}"
+    slowdown = None if worst.ratio is None else worst.ratio - 1
+    return (
+        f"regression: {name}: {format_duration(worst.before_ns)} before, {format_duration(worst.after_ns)} after, "
+        f"{format_percent(slowdown)} slower; allowed are {format_percent(limit)}"
+    )
 
 
 def percent(text: str) -> float:

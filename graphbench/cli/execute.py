@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -17,13 +15,14 @@ from torch.utils._pytree import tree_leaves
 
 from graphbench import api
 from graphbench.cli.common import MeasureOptions, say
-from graphbench.errors import CaptureError, GraphbenchError, SetupError, UsageError
+from graphbench.cli.explain import ExplainedCall
+from graphbench.errors import CaptureError, SetupError, UsageError
+from graphbench.inductor.compile import BackendOptions
 from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSpec, as_inputs, load_inputs, make_inputs
 from graphbench.models.sources import BuiltModel, ModelSource, build_model
 from graphbench.models.zoo import first_line
-from graphbench.session import backend
-
-_DYNAMO_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+from graphbench.records import HELD_NOTE
+from graphbench.session import backend, current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +72,7 @@ def measure_job(job: Job, options: MeasureOptions) -> api.Profile:
     Raises:
         GraphbenchError: what went wrong, the model's own exceptions included (as `CaptureError`).
     """
-    if options.l2 is not None and torch.device(job.device).type == "cpu":
-        raise UsageError(
-            f"--l2 {options.l2}: only a GPU's cache can be set; on the CPU rows say `warm`", subject="--l2"
-        )
+    _check_options(job, options)
     torch.manual_seed(job.seed)
     built = build_model(job.source)
     inputs = _make_inputs(job, built)
@@ -86,8 +82,73 @@ def measure_job(job: Job, options: MeasureOptions) -> api.Profile:
     compiled = torch.compile(module, backend=backend, mode=job.compile_mode, dynamic=job.dynamic)
     say(f"measuring {built.subject}, {'a training step' if job.train else 'inference'}, on {job.device}")
     call = (_training_step if job.train else _inference)(compiled, module, inputs)
+    explained = ExplainedCall(call, built.subject, hint=_dtype_hint(job, inputs))
     with _told_once():
-        return api.profile(_explained(call, built.subject), subject=built.subject, **options.keywords())
+        try:
+            profile = api.profile(explained, subject=built.subject, **options.keywords())
+        except CaptureError as error:
+            if explained.returned and not current().regions:
+                raise _without_graph(error, built.subject) from error
+            raise
+    # Here the process ends with the command: what its session holds is nobody's concern.
+    notes = tuple(note for note in profile.record.notes if not note.startswith(HELD_NOTE))
+    return api.Profile(replace(profile.record, notes=notes))
+
+
+def _check_options(job: Job, options: MeasureOptions) -> None:
+    """Refuse, before a model is built, what would be refused after it was compiled."""
+    on_cpu = torch.device(job.device).type == "cpu"
+    if options.l2 is not None and on_cpu:
+        raise UsageError(
+            f"--l2 {options.l2}: only a GPU's cache can be set; on the CPU rows say `warm`", subject="--l2"
+        )
+    if options.timer == "cupti" and on_cpu:
+        raise UsageError(
+            f"--timer cupti: it times CUDA devices, but --device is {job.device}",
+            hint="leave out --timer: the CPU is timed by the wall clock",
+            subject="--timer",
+        )
+    if options.timer == "wallclock" and not on_cpu:
+        raise UsageError(
+            f"--timer wallclock: it cannot see the time of a device, but --device is {job.device}",
+            hint="leave out --timer, or pass --device cpu",
+            subject="--timer",
+        )
+    try:
+        BackendOptions.parse(job.compile_mode, None)
+    except UsageError as error:
+        raise UsageError(
+            f"--compile-mode {job.compile_mode}: no such mode", hint=error.hint, subject="--compile-mode"
+        ) from error
+
+
+def _without_graph(error: CaptureError, subject: str) -> CaptureError:
+    """The same finding in the words of the command line, where nobody calls `torch.compile`."""
+    breaks = current().breaks()
+    if breaks:
+        message = f"{subject}: {error.message}"
+        return CaptureError(message, hint="graphbench measures what torch.compile can capture", subject=subject)
+    return CaptureError(
+        f"{subject}: no graph was captured: its forward runs no tensor op",
+        hint="a forward that only hands its inputs on leaves nothing to measure",
+        subject=subject,
+    )
+
+
+def _dtype_hint(job: Job, inputs: Inputs) -> str | None:
+    """What to say if the model raises although only `--dtype` and the dtype of given inputs disagree."""
+    if job.dtype is None:
+        return None
+    wanted: torch.dtype = getattr(torch, DTYPES[job.dtype])
+    short = {name: key for key, name in DTYPES.items()}
+    for tensor in tree_leaves((inputs.args, dict(inputs.kwargs))):
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.dtype != wanted:
+            found = str(tensor.dtype).removeprefix("torch.")
+            return (
+                f"--dtype {job.dtype} casts the model, not inputs that are given: an input of {inputs.origin} is "
+                f"{short.get(found, found)}; give it as {job.dtype}, or leave out --dtype"
+            )
+    return None
 
 
 @contextlib.contextmanager
@@ -169,40 +230,3 @@ def training_loss(outputs: object) -> torch.Tensor:
             "the model's outputs have no gradient: there is no backward to measure", hint="leave out --train"
         )
     return torch.stack([term.float() for term in terms]).sum() if len(terms) > 1 else terms[0]
-
-
-def _explained(call: Callable[[], object], subject: str) -> Callable[[], object]:
-    """Wrap the profiled call, so that whatever the model raises becomes one line that names the place."""
-
-    def explained() -> object:
-        try:
-            return call()
-        except GraphbenchError:
-            raise
-        except Exception as error:
-            inner = getattr(error, "inner_exception", None)  # torch wraps what a backend raises
-            if isinstance(inner, GraphbenchError):
-                raise inner from error
-            raise CaptureError(
-                f"{subject}: running it raised {type(error).__name__}: {first_line(error)}{_place(error)}",
-                hint="does the model run without torch.compile on these inputs? --debug shows the traceback",
-                subject=subject,
-            ) from error
-
-    return explained
-
-
-def _place(error: BaseException) -> str:
-    """Where the user's code stood: as Dynamo's text says, else the innermost frame outside torch and graphbench.
-
-    Source: `torch._dynamo.exc.augment_exc_message`, "from user code:" and its innermost frame last (torch 2.13).
-    """
-    told = _DYNAMO_FRAME.findall(str(error).partition("from user code:")[2])
-    if told:
-        file, line, function = told[-1]
-        return f" ({Path(file).name}:{line}, in {function})"
-    own = {Path(torch.__file__).parent, Path(api.__file__).parent}
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not own & set(Path(frame.filename).parents) and not frame.filename.startswith("<"):
-            return f" ({Path(frame.filename).name}:{frame.lineno}, in {frame.name})"
-    return ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,15 +13,17 @@ from graphbench.cli.common import (
     EXIT_OK,
     EXIT_ROWS_FAILED,
     ViewOptions,
+    emit,
     failed_rows,
     refuse_overwrite,
     say,
     write_text,
 )
-from graphbench.errors import UsageError
+from graphbench.errors import GraphbenchError, UsageError
 
 if TYPE_CHECKING:
     from graphbench.api import Profile
+    from graphbench.records import ProfileRecord
 
 _SHOWN_FAILURES = 5
 
@@ -41,14 +44,26 @@ class OutputOptions:
         return {kind: self.output_dir / name for kind, name in names.items()}
 
     def check(self) -> None:
-        """Refuse now what could not be written after minutes of measuring.
+        """Make the folder, and refuse now what could not be written after minutes of measuring.
 
         Raises:
-            UsageError: a file exists and `force` is not set, or the folder is a file.
+            UsageError: a file exists and `force` is not set, or the folder is a file, cannot be made or written to.
         """
-        if self.output_dir is not None and self.output_dir.exists() and not self.output_dir.is_dir():
+        if self.output_dir is None:
+            return
+        if self.output_dir.exists() and not self.output_dir.is_dir():
             raise UsageError(f"--output-dir {self.output_dir}: found a file, expected a folder", subject="--output-dir")
         refuse_overwrite(self.files(), force=self.force)
+        try:
+            self.output_dir.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.output_dir):
+                pass  # permissions and read-only file systems show only when something is written
+        except OSError as error:
+            raise UsageError(
+                f"--output-dir {self.output_dir}: cannot be written to: {error.strerror}",
+                hint="choose a folder in which you may create files",
+                subject="--output-dir",
+            ) from error
 
 
 def add_output_flags(parser: argparse.ArgumentParser) -> None:
@@ -67,21 +82,25 @@ def add_output_flags(parser: argparse.ArgumentParser) -> None:
 def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
     """Write the files, print the table and return the exit code.
 
-    The profile is saved first: should a report fail, what was measured is not lost.
+    The profile is saved first: should a report fail, what was measured is not lost. Should saving fail, the table is
+    still printed.
+
+    Raises:
+        GraphbenchError: a file could not be written.
     """
     from graphbench.report import REPORTERS
 
     record = profile.record
     files = output.files()
-    if files:
-        files["profile"].parent.mkdir(parents=True, exist_ok=True)
-        profile.save(files["profile"], overwrite=output.force)
+    unwritten = _attempt(lambda: profile.save(files["profile"], overwrite=output.force)) if files else None
     text = REPORTERS["table"].render(record, **view.keywords())
-    if files:
-        write_text(files["report"], text)
-        for table in ("nodes", "fusions"):
-            write_text(files[table], REPORTERS["csv"].render(record, table=table))
-    print(text, end="" if text.endswith("\n") else "\n")
+    if files and unwritten is None:
+        unwritten = _attempt(lambda: _write_reports(files, text, record))
+    emit(text)
+    if unwritten is not None:
+        raise GraphbenchError(
+            f"measured, but {unwritten.message}", hint="the table above is whole", subject=unwritten.subject
+        ) from unwritten
     if files:
         say(f"wrote {', '.join(path.name for path in files.values())} to {output.output_dir}")
     failures = failed_rows(record)
@@ -90,3 +109,20 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
     rows = "row" if len(failures) == 1 else "rows"
     say(f"{len(failures)} {rows} failed: {'; '.join(failures[:_SHOWN_FAILURES])}")
     return EXIT_ROWS_FAILED
+
+
+def _write_reports(files: Mapping[str, Path], text: str, record: ProfileRecord) -> None:
+    from graphbench.report import REPORTERS
+
+    write_text(files["report"], text)
+    for table in ("nodes", "fusions"):
+        write_text(files[table], REPORTERS["csv"].render(record, table=table))
+
+
+def _attempt(write: Callable[[], None]) -> UsageError | None:
+    """Write, and return the error instead of raising it: there is a table to print first."""
+    try:
+        write()
+    except UsageError as error:
+        return error
+    return None

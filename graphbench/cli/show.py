@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from graphbench.cli.common import Command, ViewOptions, add_view_flags, pick
+from graphbench.cli.common import EXIT_OK, Command, ViewOptions, add_view_flags, emit, pick
+from graphbench.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +32,19 @@ class ShowCommand(Command[ShowOptions]):
         parser.add_argument(
             "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
         )
-        parser.add_argument("--table", choices=("nodes", "fusions"), help="which table a CSV holds; default: nodes")
+        parser.add_argument(
+            "--table", choices=("nodes", "fusions"), help="which table --format csv prints; default: nodes"
+        )
         add_view_flags(parser)
 
     def read_options(self, arguments: argparse.Namespace) -> ShowOptions:
         """Collect the options; those that a format does not take, its reporter refuses."""
+        if arguments.table is not None and arguments.format != "csv":
+            raise UsageError(
+                f"--table {arguments.table} is for --format csv; --format {arguments.format} prints every table",
+                hint=f"graphbench show {arguments.profile} --format csv --table {arguments.table}",
+                subject="--table",
+            )
         return ShowOptions(
             profile=arguments.profile,
             format=arguments.format,
@@ -56,5 +65,5 @@ class ShowCommand(Command[ShowOptions]):
             keywords["table"] = table
         with collector_paused():
             text = REPORTERS[options.format].render(read(options.profile), **keywords)
-        print(text, end="" if text.endswith("\n") else "\n")
-        return 0
+        emit(text)
+        return EXIT_OK

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from graphbench.records import Environment
+from graphbench.records import SHARED_CPU_NOTE, Environment
 from graphbench.timing import cupti_setup
 
 # Involuntary context switches per second of this process: on two quiet cores 33, with two busy neighbours 240.
@@ -31,7 +31,7 @@ class CpuWatch:
         per_s = switches / max(time.perf_counter() - self._start_s, 1e-9)
         if per_s < SHARED_CPU_PER_S:
             return ()
-        return (f"the CPU was shared: {per_s:.0f} involuntary context switches a second; times may be far too long",)
+        return (f"{SHARED_CPU_NOTE}: {per_s:.0f} involuntary context switches a second; times may be far too long",)
 
 
 def environment(device: torch.device, options: tuple[tuple[str, str], ...]) -> Environment:

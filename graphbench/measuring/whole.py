@@ -17,7 +17,7 @@ from graphbench.errors import CaptureError, GraphbenchError
 from graphbench.measuring.environment import CpuWatch, environment
 from graphbench.measuring.options import MeasureOptions, policy_of, timers_for
 from graphbench.measuring.region import Tick, measure_region, skipped, unit_count
-from graphbench.records import ProfileRecord, RegionRecord, StepRecord
+from graphbench.records import HELD_NOTE, ProfileRecord, RegionRecord, StepRecord
 from graphbench.regions import Region
 from graphbench.session import Session
 
@@ -133,7 +133,7 @@ def _progress(regions: list[Region], wanted: bool | None) -> Iterator[Tick]:
 
 
 def _notes(session: Session) -> tuple[str, ...]:
-    notes = [f"captured inputs hold {session.captured_bytes} bytes until graphbench.reset()"]
+    notes = [f"{HELD_NOTE} {session.captured_bytes} bytes until graphbench.reset()"]
     if session.empty_graphs:
         notes.append(f"{session.empty_graphs} graphs without ops were compiled and left out")
     return tuple(notes)

@@ -37,6 +37,7 @@ DTYPES: Mapping[str, str] = {
 FLOAT_DTYPES = ("f16", "bf16", "f32", "f64")
 _LARGEST: Mapping[str, int] = {"i8": 2**7, "u8": 2**8, "i16": 2**15, "i32": 2**31, "i64": 2**63 - 1}
 _UNBOUNDED = 2
+_SNIFFED_BYTES = 512
 _TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>\d+)|(?P<mark>[=\[\],<]))")
 
 
@@ -232,31 +233,49 @@ def load_inputs(path: Path, *, device: str) -> Inputs:
 
 
 def _load_torch(path: Path, device: str) -> object:
-    import pickle
-
     import torch
 
     try:
         loaded: object = torch.load(path, map_location=device, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-        raise UsageError(
-            f"example inputs {path}: cannot be read: {str(error).splitlines()[0]}",
-            hint="save plain tensors, tuples or dicts of them: torch.save({'x': x}, path)",
-            subject=str(path),
-        ) from error
+    except Exception as error:  # the unpickler raises whatever the bytes lead it to
+        raise _unreadable(path, error) from error
     return loaded
 
 
 def _load_safetensors(path: Path, device: str) -> object:
     from graphbench.models.packages import import_optional
 
-    safetensors = import_optional("safetensors")
     safetensors_torch = import_optional("safetensors.torch")
     try:
         loaded: object = safetensors_torch.load_file(path, device=device)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise UsageError(f"example inputs {path}: cannot be read: {error}", subject=str(path)) from error
+    except Exception as error:  # its own error type, and whatever torch raises of a dtype or a device
+        raise _unreadable(path, error) from error
     return loaded
+
+
+def _unreadable(path: Path, error: Exception) -> UsageError:
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return UsageError(
+        f"example inputs {path}: {_content(path)} that cannot be read: {type(error).__name__}: {said}",
+        hint="read are .pt and .pth files of plain tensors, tuples or dicts of them, as torch.save({'x': x}, path) "
+        "writes, and .safetensors files",
+        subject=str(path),
+    )
+
+
+def _content(path: Path) -> str:
+    """What a file looks like by its first bytes."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_SNIFFED_BYTES)
+    except OSError as error:
+        return f"found a file ({error.strerror})"
+    if not start:
+        return "found an empty file"
+    if start.startswith(b"PK\x03\x04"):
+        return "found a zip archive, as torch.save writes,"
+    binary = any(byte < 32 and byte not in b"\t\n\r\f" for byte in start)
+    return "found a binary file" if binary else "found a text file"
 
 
 def as_inputs(value: object, *, origin: str, device: str, dtype: str | None = None) -> Inputs:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from graphbench.analysis.diff import DiffRow
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import GapRow, NodeRow
+from graphbench.errors import UsageError
 from graphbench.records import Comparison, NodeRole, Role
 from graphbench.report.names import (
     Shorten,
@@ -40,7 +41,7 @@ class Column(Generic[RowT]):
 
     Times are given in nanoseconds, fractions as 0 to 1; `None` is a missing value. `shown`: `always`; `several` where
     its values differ between rows; with `wide`; or in `csv` only. A text column may be shortened by `shorten`, down to
-    `shrink` characters.
+    `shrink` characters. Rows are sorted by `order`, where the text shown would sort wrongly.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Column(Generic[RowT]):
     shrink: int = 8
     shorten: Shorten = shorten
     marks: Callable[[RowT], str] | None = None
+    order: Callable[[RowT], object] | None = None
 
     @property
     def align(self) -> Literal["left", "right"]:
@@ -62,11 +64,38 @@ class Column(Generic[RowT]):
         """Name with unit, such as `isolated_p50_ns`."""
         return self.key + {"time": "_ns", "fraction": "_percent"}.get(self.kind, "")
 
+    @property
+    def word(self) -> str:
+        """Its header in one line and lower case, as a reader would type it: `in-graph`, `p90/p50`, `max diff`."""
+        text = self.name.replace("-\n", "-").replace("/\n", "/").replace("\n", " ")
+        return text.rstrip(".").casefold()
+
 
 def sort_keys(columns: tuple[Column[RowT], ...], cost: str) -> Mapping[str, Callable[[RowT], object]]:
-    """What rows can be sorted by: every column by its key, and `cost`, which is the column named so."""
-    keys = {column.key: column.get for column in columns}
-    return {"cost": keys[cost], **keys}
+    """What rows can be sorted by: `cost`, which is the column of that key, and each column by its header or its key.
+
+    Of columns with one header the first that text shows is meant.
+    """
+    keys = {column.key: column.order or column.get for column in columns}
+    words: dict[str, Callable[[RowT], object]] = {}
+    for column in columns:
+        if column.shown != "csv":
+            words.setdefault(column.word, column.order or column.get)
+    return {"cost": keys[cost], **words, **keys}
+
+
+def find_sort(text: str) -> str:
+    """A sort key as tables know it, from what a user typed; capitals do not matter.
+
+    Raises:
+        UsageError: no table of a report has such a column; the hint lists the headers.
+    """
+    word = " ".join(text.split()).casefold()
+    columns: list[Column[Any]] = [*NODE_COLUMNS, *FUSION_COLUMNS, *GAP_COLUMNS]
+    shown = ["cost", *dict.fromkeys(column.word for column in columns if column.shown != "csv")]
+    if word not in shown and word not in {column.key for column in columns}:
+        raise UsageError(f"unknown sort key {text!r}", hint=f"sort by one of: {', '.join(shown)}", subject="sort")
+    return word
 
 
 def _of_isolated(pick: Callable[[Summary], float]) -> Callable[[NodeRow], object]:
@@ -84,6 +113,10 @@ def _tail_ratio(summary: Summary) -> float | None:
 def _marks(row: NodeRow | FusionRow) -> str:
     """`=`: measured in the place of an equal unit; `!`: it carries a warning, or its isolated result was wrong."""
     return ("=" if row.shared_with else "") + ("!" if row.warnings or row.unfaithful else "")
+
+
+def _repeat_mark(row: DiffRow) -> str:
+    return "=" if row.repeats else ""
 
 
 def roles_text(roles: tuple[NodeRole, ...]) -> str:
@@ -106,6 +139,13 @@ def difference_text(difference: Comparison | None) -> str | None:
     if difference.max_abs is None:
         return "0" if difference.equal else "differs"
     return "0" if difference.max_abs == 0 else f"{difference.max_abs:.1e}"
+
+
+def _difference_size(row: FusionRow) -> float | None:
+    if difference_text(row.difference) is None or row.difference is None:
+        return None
+    size = row.difference.max_abs
+    return size if size is not None else 0.0 if row.difference.equal else float("inf")
 
 
 NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
@@ -181,7 +221,14 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns, shown="wide"),
-    Column(name="max\ndiff", key="difference", kind="text", get=lambda row: difference_text(row.difference), shrink=7),
+    Column(
+        name="max\ndiff",
+        key="difference",
+        kind="text",
+        get=lambda row: difference_text(row.difference),
+        shrink=7,
+        order=_difference_size,
+    ),
     Column(name="state", key="state", kind="text", get=lambda row: row.state, shown="csv"),
     Column(name="reason", key="reason", kind="text", get=lambda row: "; ".join(row.reasons), shown="csv"),
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
@@ -204,7 +251,7 @@ DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (
     Column(name="node", key="name", kind="text", get=lambda row: row.name),
     Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
     Column(name="change", key="change", kind="text", get=lambda row: row.change, shown="several", shrink=5),
-    Column(name="before", key="before", kind="time", get=lambda row: row.before_ns),
+    Column(name="before", key="before", kind="time", get=lambda row: row.before_ns, marks=_repeat_mark),
     Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),
     Column(name="delta", key="delta", kind="time", get=lambda row: row.delta_ns),
     Column(name="after/\nbefore", key="ratio", kind="ratio", get=lambda row: row.ratio),

@@ -12,7 +12,7 @@ from graphbench.analysis.views import node_rows, sort_rows
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
-from graphbench.report.columns import FUSION_COLUMNS, NODE_COLUMNS, Column, sort_keys
+from graphbench.report.columns import FUSION_COLUMNS, NODE_COLUMNS, Column, find_sort, sort_keys
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,7 +34,7 @@ class CsvReporter:
             UsageError: an unknown option, table or sort key.
         """
         check_options("csv", options, ("table", "top", "sort"))
-        table, sort, top = options.get("table", "nodes"), options.get("sort", "cost"), options.get("top")
+        table, sort, top = options.get("table", "nodes"), find_sort(options.get("sort", "cost")), options.get("top")
         if table == "nodes":
             keys = sort_keys(NODE_COLUMNS, "isolated_p50")
             return _write(NODE_COLUMNS, sort_rows(node_rows(record), keys, sort, top))

@@ -1,16 +1,18 @@
-"""Two compared profiles as text: conditions that differ first, then totals, then every node with its verdict."""
+"""Two compared profiles as text: a summary, conditions that differ, totals, then every node with its verdict."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from graphbench.analysis.diff import Diff, DiffTotal
+from graphbench.analysis.stats import SAME_WITHIN
 from graphbench.analysis.views import sort_rows
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.columns import DIFF_COLUMNS, Column, sort_keys
 from graphbench.report.grid import build, draw, wrap
 from graphbench.report.names import clean
 from graphbench.report.overview import names_text
+from graphbench.units import format_percent
 
 _TOTAL_COLUMNS: tuple[Column[DiffTotal], ...] = (
     Column(name="total (uninstrumented)", key="name", kind="text", get=lambda row: row.name),
@@ -32,24 +34,40 @@ def render_diff(result: Diff, *, top: int | None = None, width: int = DEFAULT_WI
     Raises:
         UsageError: `top` is below 1.
     """
-    lines = [f"before: {clean(result.before)}", f"after:  {clean(result.after)}"]
+    lines = [_counts(result), f"before: {clean(result.before)}", f"after:  {clean(result.after)}"]
+    lines += [f"note: {clean(note)}" for note in result.notes]
     lines += [f"differs: {clean(f'{what}: {old} -> {new}')}" for what, old, new in result.environment]
     if not result.environment:
         lines.append("same environment and policy")
-    lines += [f"note: {clean(note)}" for note in result.notes]
+    lines.append(
+        f"differences under {format_percent(result.noise, decimals=0)} between runs are noise on this timer "
+        f"({result.timer}): such rows are unclear, under {format_percent(SAME_WITHIN, decimals=0)} the same"
+    )
     lines += ["", draw(build(_TOTAL_COLUMNS, result.totals, wide=False), width)] if result.totals else []
     keys = {
         **sort_keys(DIFF_COLUMNS, "delta"),
         "change": lambda row: abs(row.delta_ns) if row.delta_ns is not None else None,
     }
     rows = sort_rows(result.rows, keys, "change", top)
-    counts = Counter(row.verdict or ("not compared" if row.change == "both" else row.change) for row in result.rows)
-    lines += ["", "nodes: " + (", ".join(f"{n} {name}" for name, n in counts.most_common()) or "none")]
     if rows:
-        lines.append(draw(build(DIFF_COLUMNS, rows, wide=False), width))
+        lines += ["", draw(build(DIFF_COLUMNS, rows, wide=False), width)]
+    if any(row.repeats for row in rows):
+        lines.append("= repeats the measurements of an equal node, and is counted with it")
     reasons: dict[str, list[str]] = {}
     for row in result.rows:
         if row.reason:
             reasons.setdefault(row.reason, []).append(row.name)
     lines += [f"– {clean(reason)}: {names_text(names)}" for reason, names in reasons.items()]
     return wrap(lines, width)
+
+
+def _counts(result: Diff) -> str:
+    """How many measurements of nodes became what; rows that repeat one count with it."""
+    counts: Counter[str] = Counter(
+        row.verdict or ("not compared" if row.change == "both" else row.change)
+        for row in result.rows
+        if not row.repeats
+    )
+    words = ["faster", "slower", "same", "unclear", "added", "gone"]
+    words += ["not compared"] if counts["not compared"] else []
+    return "nodes: " + ", ".join(f"{counts[word]} {word}" for word in words)

@@ -10,7 +10,7 @@ from graphbench.analysis.summary import summary
 from graphbench.analysis.views import gap_rows, node_rows, sort_rows
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
-from graphbench.report.columns import FUSION_COLUMNS, GAP_COLUMNS, NODE_COLUMNS, Column, sort_keys
+from graphbench.report.columns import FUSION_COLUMNS, GAP_COLUMNS, NODE_COLUMNS, Column, find_sort, sort_keys
 from graphbench.report.grid import build
 from graphbench.report.overview import break_lines, finding_lines, heading_lines, totals_table
 from graphbench.report.table import GAPS_NOT_RECORDED
@@ -33,7 +33,7 @@ class MarkdownReporter:
             UsageError: an unknown option or sort key.
         """
         check_options("markdown", options, ("top", "sort", "wide"))
-        wide, top, sort = options.get("wide", False), options.get("top"), options.get("sort", "cost")
+        wide, top, sort = options.get("wide", False), options.get("top"), find_sort(options.get("sort", "cost"))
         found = summary(record)
         title, *conditions = heading_lines(record)
         headers, totals = totals_table(found, record.policy.timer)

@@ -17,7 +17,7 @@ NAME_WIDTH = 48
 def heading_lines(record: ProfileRecord) -> list[str]:
     """Title, environment and policy."""
     return [
-        f"graphbench profile of {clean(record.subject)} ({record.created})",
+        f"graphbench profile of {clean(record.subject) or 'a model'} ({record.created})",
         _environment(record.environment),
         _policy(record.policy),
     ]
@@ -69,7 +69,7 @@ def finding_lines(record: ProfileRecord, summary: ProfileSummary, *, wide: bool 
         *mismatch_lines(summary.mismatches),
         f"coverage: {coverage_text(summary.coverage)}",
         *_step(record),
-        *([f"coverage of the step: {coverage_text(summary.step_coverage)}"] if summary.step_coverage else []),
+        *_step_coverage(record, summary),
         *(f"owners: {_owners(owners, wide)}" for owners in summary.owners),
         _nodes(summary),
         _kernels(summary),
@@ -193,6 +193,19 @@ def _step(record: ProfileRecord) -> Iterator[str]:
         wall = format_duration(quantile(plain, 0.5) if plain else None)
         busy = format_duration(quantile(record.step.run.busy_ns, 0.5))
         yield f"step: {wall} of wall time uninstrumented; labelled, {busy} busy"
+
+
+def _step_coverage(record: ProfileRecord, summary: ProfileSummary) -> Iterator[str]:
+    """The step's coverage, unless the regions' line has said it: one whole region and nothing around it."""
+    step, coverage = record.step, summary.step_coverage
+    if step is None or coverage is None:
+        return
+    ran = {(row.region, row.kernel) for row in step.rows}
+    regions = [region for region in record.regions if region.status == "ok"]
+    known = {(region.key, kernel.key) for region in regions for kernel in region.kernels}
+    whole = coverage.attributed is not None and coverage.attributed >= 1 and not coverage.dropped
+    if len(regions) > 1 or ran != known or not whole:
+        yield f"coverage of the step: {coverage_text(coverage)}"
 
 
 def _owners(owners: Owners, wide: bool) -> str:

@@ -11,16 +11,16 @@ from graphbench.analysis.shares import Shares, shares
 from graphbench.analysis.summary import summary
 from graphbench.analysis.views import NodeRow, gap_rows, node_rows, sort_rows
 from graphbench.collector import collector_paused
-from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
-from graphbench.report.columns import FUSION_COLUMNS, GAP_COLUMNS, NODE_COLUMNS, Column, sort_keys
+from graphbench.report.columns import FUSION_COLUMNS, GAP_COLUMNS, NODE_COLUMNS, Column, find_sort, sort_keys
 from graphbench.report.diff_table import render_diff
 from graphbench.report.grid import Grid, build, draw, wrap
 from graphbench.report.names import clean
 from graphbench.report.overview import (
     NAMES_SHOWN,
     break_lines,
+    count_text,
     finding_lines,
     heading_lines,
     names_text,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 WIDE_WIDTH = 200
+UNSTABLE = "unstable"  # how a row's warning of scattered samples begins
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
 
@@ -65,11 +66,7 @@ class _Tables:
 
     def __init__(self, sort: str, top: int | None, wide: bool, width: int) -> None:
         self.digest = Digest()
-        self._sort, self._top, self._wide, self._width = sort, top, wide, width
-        known = {column.key for columns in (NODE_COLUMNS, FUSION_COLUMNS, GAP_COLUMNS) for column in columns}
-        if sort != "cost" and sort not in known:
-            hint = f"sort by one of: cost, {', '.join(sorted(known))}"
-            raise UsageError(f"unknown sort key {sort!r}", hint=hint, subject="sort")
+        self._sort, self._top, self._wide, self._width = find_sort(sort), top, wide, width
 
     def lines(self, record: ProfileRecord) -> list[str]:
         """The whole report, line by line; a table is one entry."""
@@ -96,7 +93,8 @@ class _Tables:
         rows = node_rows(record, self.digest)
         many = len(record.regions) > 1
         lines = self._table("Nodes, isolated", NODE_COLUMNS, rows, "isolated_p50", self._without(record))
-        return lines + _legend(rows, many) + _reasons([(_name(row, many), row.reason) for row in rows if row.reason])
+        lines += _legend(rows, many, self._wide)
+        return lines + _reasons([(_name(row, many), row.reason) for row in rows if row.reason])
 
     def fusions(self, record: ProfileRecord) -> list[str]:
         """The per-fusion table, the eager time that belongs to no kernel, and why times are missing."""
@@ -107,7 +105,7 @@ class _Tables:
         title = "Fusions: a kernel's time against its nodes' eager time"
         lines = self._table(title, FUSION_COLUMNS, listed, "fused_p50", self._without(record))
         lines += _folded(folded, [row for row in rows if row.phase == "backward"])
-        lines += _legend(rows, many) + _without_kernel(divided.values())
+        lines += _legend(rows, many, self._wide) + _without_kernel(divided.values())
         return lines + _reasons([(_name(row, many), cause) for row in rows for cause in row.causes])
 
     def gaps(self, record: ProfileRecord) -> list[str]:
@@ -161,7 +159,7 @@ def _region_note(record: ProfileRecord) -> list[str]:
     return [f"({n_regions} regions, each run once)"] if n_regions > 1 else []
 
 
-def _legend(rows: Sequence[NodeRow] | Sequence[FusionRow], many: bool) -> list[str]:
+def _legend(rows: Sequence[NodeRow] | Sequence[FusionRow], many: bool, wide: bool) -> list[str]:
     lines = []
     if any(row.shared_with for row in rows):
         lines.append("= measured once for several equal ones")
@@ -170,7 +168,10 @@ def _legend(rows: Sequence[NodeRow] | Sequence[FusionRow], many: bool) -> list[s
         for warning in row.warnings:
             warned.setdefault(warning, []).append(_name(row, many))
     for warning, names in warned.items():
-        lines.append(f"! {warning}: {f'all {len(rows)} rows' if len(names) == len(rows) > 1 else names_text(names)}")
+        named = f"all {len(rows)} rows" if len(names) == len(rows) > 1 else names_text(names)
+        # On a CPU this is most rows, and each has its mark: their names would say nothing more.
+        counted = warning.split(":")[0] == UNSTABLE and not wide
+        lines.append(f"! {warning}: {count_text(len(names), 'row') if counted else named}")
     if any(row.unfaithful for row in rows):
         lines.append("! unfaithful: see the warning above")
     return lines

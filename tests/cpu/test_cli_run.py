@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,17 @@ class Eager(Net):
     @torch.compiler.disable
     def forward(self, x):
         return x + 1
+
+class Nothing(Net):
+    def forward(self, x):
+        return x
+
+class Conv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+    def forward(self, x):
+        return self.conv(x)
 
 class Detached(Net):
     def forward(self, x):
@@ -101,6 +113,15 @@ def test_saved_profile_says_what_was_measured(profiles: Path) -> None:
     assert [node.isolated.status for node in region.nodes if node.kind == "compute"] == ["ok"] * 3
 
 
+def test_what_a_session_holds_is_no_news_where_it_ends_with_the_command(profiles: Path) -> None:
+    assert not [note for note in read(profiles / "profile.json").notes if "graphbench.reset()" in note]
+
+
+def test_inference_of_one_region_has_one_coverage_line(profiles: Path) -> None:
+    report = (profiles / "report.txt").read_text()
+    assert report.count("attributed 100.00 %") == 1
+
+
 def test_report_is_what_show_prints(profiles: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", os.fspath(profiles / "profile.json")]) == 0
     assert capsys.readouterr().out == (profiles / "report.txt").read_text()
@@ -149,12 +170,14 @@ def test_demo_runs(capsys: pytest.CaptureFixture[str]) -> None:
     ("target", "words", "code", "message"),
     [
         ("Mismatch", ["--input", "f32[8,16]"], 1, "(net.py:19, in forward)"),
-        ("Eager", ["--input", "f32[8,16]"], 1, "no graph was captured"),
+        ("Eager", ["--input", "f32[8,16]"], 1, "net.py:Eager: no graph was captured: everything broke"),
+        ("Nothing", ["--input", "f32[8,16]"], 1, "net.py:Nothing: no graph was captured: its forward runs no tensor"),
+        ("Conv", ["--input", "x=f32[8,4,9,9]"], 1, "expected input[8, 4, 9, 9] to have 3 channels, but got 4"),
+        ("Net", ["--input", "f32[8,16]", "--dtype", "bf16"], 1, "an input of --input is f32; give it as bf16"),
         ("Detached", ["--input", "f32[8,16]", "--train"], 1, "outputs have no gradient"),
         ("Net", [], 2, "its inputs are not known"),
         ("Net", ["--input", "y=f32[8,16]"], 2, "inputs from --input do not fit forward"),
         ("Net", ["--input", "f32[8,16]", "--l2", "warm"], 2, "--l2 warm: only a GPU's cache can be set"),
-        ("Net", ["--input", "f32[8,16]", "--compile-mode", "fastest"], 2, "fastest"),
         ("Missing", ["--input", "f32[8,16]"], 2, "Missing: no such class"),
         ("Net", ["--input", "f32[8,16]", "--model-arg", "depth=1"], 2, "unexpected keyword argument 'depth'"),
     ],
@@ -167,6 +190,32 @@ def test_what_goes_wrong_is_one_message(
     assert message in printed.err
     assert "Traceback" not in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--timer", "cupti"], "graphbench: error: --timer cupti: it times CUDA devices, but --device is cpu\n"),
+        (["--compile-mode", "foo"], "graphbench: error: --compile-mode foo: no such mode\n  hint: modes of this torch"),
+        (["--l2", "warm"], "graphbench: error: --l2 warm: only a GPU's cache can be set"),
+    ],
+)
+def test_option_that_cannot_work_is_refused_before_the_model_is_built(
+    net: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert run(net, "Missing", "--input", "f32[8,16]", *words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_error_hints_fit_a_command_line(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for target in ("Nothing", "Eager"):
+        run(net, target, "--input", "f32[8,16]")
+        assert "torch.compile(model" not in capsys.readouterr().err
+
+
+def test_code_that_inductor_generated_is_not_the_users_place(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(net, "Net", "--input", "f32[8,16]", "--dtype", "bf16")
+    assert re.search(r"\(net\.py:\d+, in forward\)", capsys.readouterr().err)
 
 
 def test_exception_of_the_model_is_told_once_with_its_place(net: Path, capsys: pytest.CaptureFixture[str]) -> None:

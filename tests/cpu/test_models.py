@@ -128,12 +128,25 @@ def test_saved_code_is_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.pt", "x.safetensors"])
-def test_broken_file_is_a_usage_error(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"", "an empty file"),
+        (b"no tensors", "a text file"),
+        (b"hello there\n", "a text file"),
+        (b"\x80\x02garbage\x00\xff", "a binary file"),
+        (b"PK\x03\x04 and no more", "a zip archive, as torch.save writes,"),
+    ],
+)
+def test_broken_file_says_what_it_is_and_what_is_read(tmp_path: Path, name: str, content: bytes, found: str) -> None:
     needs("safetensors.torch")
     path = tmp_path / name
-    path.write_text("no tensors")
-    with pytest.raises(UsageError, match="cannot be read"):
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
         load_inputs(path, device="cpu")
+    assert caught.value.message.startswith(f"example inputs {path}: found {found} that cannot be read: ")
+    assert ".pt and .pth files" in str(caught.value.hint)
+    assert ".safetensors files" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(("name", "message"), [("missing.pt", "no such file"), ("x.npy", "suffix '.npy'")])

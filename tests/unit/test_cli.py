@@ -1,7 +1,8 @@
-"""The command line without torch: parsing, exit codes, error style, the rule for files."""
+"""The commands without torch: what they refuse, what they ask for, the rule for files."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from graphbench import cli
-from graphbench.cli.common import Command, failed_rows
-from graphbench.errors import GraphbenchError, SetupError, UsageError
-from graphbench.records import Measurement, ProfileRecord, Side, StepRecord, StepRow
-from tests.factories import cpu_run, kernel, measurement, node, profile, region
+from graphbench import cli, document
+from graphbench.analysis.diff import DiffTotal
+from graphbench.cli.diff import regression_text
+from graphbench.errors import UsageError
+from graphbench.records import Measurement, ProfileRecord
+from tests.factories import node, profile, region
 
 FAILED = Measurement(status="failed", reason="it broke")
 
@@ -83,95 +85,6 @@ def jobs(monkeypatch: pytest.MonkeyPatch, reporters: dict[str, FakeReporter]) ->
     return collected
 
 
-@pytest.fixture
-def raising(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
-    """Make the only command raise."""
-
-    def make(error: BaseException) -> None:
-        class Raise(Command[None]):
-            """Raise."""
-
-            name = "raise"
-
-            def prepare_parser(self, parser: Any) -> None: ...
-
-            def read_options(self, arguments: object) -> None: ...
-
-            def run(self, options: None) -> int:
-                raise error
-
-        monkeypatch.setattr(cli, "COMMANDS", (Raise(),))
-
-    return make
-
-
-# main: exit codes and error style
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [(GraphbenchError("no"), 1), (UsageError("no"), 2), (SetupError("no"), 3), (KeyboardInterrupt(), 130)],
-)
-def test_error_decides_the_exit_code(raising: Callable[[BaseException], None], error: BaseException, code: int) -> None:
-    raising(error)
-    assert cli.main(["raise"]) == code
-
-
-def test_error_is_one_line_and_a_hint_on_stderr(
-    raising: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    raising(GraphbenchError("node relu: it broke", hint="mend it"))
-    cli.main(["raise"])
-    assert capsys.readouterr() == ("", "graphbench: error: node relu: it broke\n  hint: mend it\n")
-
-
-@pytest.mark.parametrize("words", [["--debug", "raise"], ["raise", "--debug"]])
-def test_debug_shows_the_traceback(
-    raising: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    raising(GraphbenchError("it broke"))
-    assert cli.main(words) == 1
-    assert "Traceback (most recent call last)" in capsys.readouterr().err
-
-
-def test_interrupt_is_one_line(raising: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]) -> None:
-    raising(KeyboardInterrupt())
-    cli.main(["raise"])
-    assert capsys.readouterr().err == "graphbench: interrupted\n"
-
-
-def test_closed_pipe_is_quiet(raising: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]) -> None:
-    raising(BrokenPipeError())
-    assert cli.main(["raise"]) == 141
-    assert capsys.readouterr().err == ""
-
-
-def test_unexpected_error_is_not_hidden(raising: Callable[[BaseException], None]) -> None:
-    raising(ZeroDivisionError())
-    with pytest.raises(ZeroDivisionError):
-        cli.main(["raise"])
-
-
-def test_version_names_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["--version"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith("graphbench ")
-
-
-@pytest.mark.parametrize("words", [[], ["no-such-command"], ["show"], ["show", "p.json", "--format", "pdf"]])
-def test_wrong_command_line_is_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(words) == 2
-    assert "--help" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
-def test_every_command_explains_itself(command: Command[Any], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main([command.name, "--help"])
-    assert command.help() in " ".join(capsys.readouterr().out.split())
-
-
 # run: what it refuses, and what it asks for
 
 
@@ -190,6 +103,7 @@ def test_every_command_explains_itself(command: Command[Any], capsys: pytest.Cap
         (["--model", "hf:gpt2", "--repeat", "0"], "above 0"),
         (["--model", "hf:gpt2", "--measure-ms", "inf"], "above 0"),
         (["--model", "hf:gpt2", "--timer", "sundial"], "sundial"),
+        (["--model", "hf:gpt2", "--sort", "foo"], "hint: sort by one of: cost, region, node, op, output, p50, p90"),
     ],
 )
 def test_run_refuses_contradictions(
@@ -276,6 +190,36 @@ def test_output_dir_that_is_a_file_is_refused_before_measuring(jobs: list[Simple
     assert jobs == []
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs a folder in which nobody can create one")
+def test_output_dir_that_cannot_be_made_is_refused_before_measuring(
+    jobs: list[SimpleNamespace], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", "--model", "hf:gpt2", "--output-dir", "/proc/xx"]) == 2
+    assert jobs == []
+    assert "--output-dir /proc/xx: cannot be written to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", ["profile.json", "report.txt", "fusions.csv"])
+def test_file_that_cannot_be_written_after_measuring_loses_no_table(
+    jobs: list[SimpleNamespace],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    file: str,
+) -> None:
+    opened = Path.write_text
+
+    def full(path: Path, *args: Any, **keywords: Any) -> int:
+        if path.name == file:
+            raise UsageError(f"cannot write {file}: No space left on device")
+        return opened(path, *args, **keywords)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert cli.main(["run", "--model", "hf:gpt2", "--output-dir", str(tmp_path)]) == 1
+    told = f"graphbench: error: measured, but cannot write {file}: No space left on device\n"
+    assert capsys.readouterr() == ("<table>\n", told + "  hint: the table above is whole\n")
+
+
 def test_force_overwrites(jobs: list[SimpleNamespace], tmp_path: Path) -> None:
     (tmp_path / "profile.json").write_text("old")
     assert cli.main(["run", "--model", "hf:gpt2", "--output-dir", str(tmp_path), "--force"]) == 0
@@ -307,36 +251,17 @@ def test_strict_accepts_a_whole_profile(jobs: list[SimpleNamespace]) -> None:
     assert cli.main(["run", "--model", "hf:gpt2", "--strict"]) == 0
 
 
-def test_row_that_failed_twice_counts_once() -> None:
-    assert failed_rows(make_record(isolated=FAILED)) == ("r0 relu: it broke",)
-
-
-def test_skipped_row_has_not_failed() -> None:
-    assert failed_rows(make_record(isolated=Measurement(status="skipped", reason="a view"))) == ()
-
-
-def test_failed_kernel_is_a_failed_row() -> None:
-    record = profile(region(kernels=[kernel("mm", FAILED, handle=1, kind="extern")]))
-    assert failed_rows(record) == ("r0 forward/mm:1: it broke",)
-
-
-def test_failed_side_is_a_failed_row() -> None:
-    assert failed_rows(profile(region(eager=Side(plain=FAILED)))) == ("r0 eager: it broke",)
-
-
-def test_failed_gap_op_is_a_failed_row() -> None:
-    run = cpu_run([measurement(1.0)])
-    step = StepRecord(run=run, rows=(StepRow(name="aten.add", op_type="add", in_graph=FAILED),))
-    assert failed_rows(profile(step=step)) == ("step aten.add: it broke",)
-
-
 # demo
 
 
 def test_demo_is_one_command(jobs: list[SimpleNamespace]) -> None:
     assert cli.main(["demo"]) == 0
     assert jobs[0].job.source.target == "SmallTransformer"
-    assert jobs[0].options.progress is True
+
+
+def test_demo_leaves_the_progress_bar_to_the_terminal(jobs: list[SimpleNamespace]) -> None:
+    cli.main(["demo"])
+    assert jobs[0].options.progress is None
 
 
 def test_demo_is_larger_on_a_gpu(jobs: list[SimpleNamespace]) -> None:
@@ -380,24 +305,63 @@ def test_show_prints_the_nodes_as_csv_unless_told(saved: list[Path], reporters: 
     assert reporters["csv"].calls == [{"table": "nodes"}, {"table": "fusions"}]
 
 
-@pytest.mark.parametrize("form", ["csv", "json"])
 def test_show_hands_every_option_on_for_the_reporter_to_judge(
-    saved: list[Path], reporters: dict[str, FakeReporter], form: str
+    saved: list[Path], reporters: dict[str, FakeReporter]
 ) -> None:
-    cli.main(["show", "p.json", "--format", form, "--table", "nodes", "--top", "3", "--wide", "--sort", "name"])
-    assert reporters[form].calls == [{"table": "nodes", "top": 3, "wide": True, "sort": "name"}]
+    cli.main(["show", "p.json", "--format", "csv", "--table", "nodes", "--top", "3", "--wide", "--sort", "name"])
+    assert reporters["csv"].calls == [{"table": "nodes", "top": 3, "wide": True, "sort": "name"}]
+
+
+@pytest.mark.parametrize("form", [[], ["--format", "json"], ["--format", "markdown"]])
+def test_choosing_a_table_without_csv_names_the_flags_that_work(
+    saved: list[Path], capsys: pytest.CaptureFixture[str], form: list[str]
+) -> None:
+    assert cli.main(["show", "p.json", "--table", "fusions", *form]) == 2
+    assert saved == []
+    assert "hint: graphbench show p.json --format csv --table fusions" in capsys.readouterr().err
+
+
+def test_full_disk_under_stdout_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    document.write(make_record(), path)
+    words = [sys.executable, "-m", "graphbench", "show", str(path)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    told = "graphbench: error: cannot write to standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, told)
 
 
 # diff
+
+
+def slower_row(slowdown: float) -> SimpleNamespace:
+    """What a regression is told from."""
+    return SimpleNamespace(
+        region="r0", name="linear", before_ns=1e6, after_ns=1e6 * (1 + slowdown), ratio=1 + slowdown, verdict="slower"
+    )
+
+
+def test_regression_names_row_region_medians_and_limit() -> None:
+    told = "regression: r0/linear: 1.000 ms before, 1.250 ms after, 25.0 % slower; allowed are 5.0 %"
+    assert regression_text(slower_row(0.25), 0.05) == told  # type: ignore[arg-type]
+
+
+def test_regression_of_a_total_says_so() -> None:
+    total = DiffTotal(name="compiled forward", before_ns=2e3, after_ns=3e3, ratio=1.5, verdict="slower")
+    assert regression_text(total, 0.1).startswith("regression: the total of compiled forward: 2.000 µs before")
 
 
 @pytest.fixture
 def worst(monkeypatch: pytest.MonkeyPatch, saved: list[Path]) -> Callable[[float | None], None]:
     """Script the worst regression of a comparison."""
 
-    def script(value: float | None) -> None:
+    def script(slowdown: float | None) -> None:
+        found = None if slowdown is None else slower_row(slowdown)
         install(
-            monkeypatch, "graphbench.analysis.diff", diff=lambda a, b: (a, b), worst_regression=lambda result: value
+            monkeypatch,
+            "graphbench.analysis.diff",
+            diff=lambda a, b, names: (a, b),
+            worst_regression=lambda result: found,
         )
         install(monkeypatch, "graphbench.report.table", render_diff=lambda result: "<diff>")
 

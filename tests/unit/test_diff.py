@@ -8,9 +8,9 @@ import pytest
 
 from graphbench.analysis.diff import diff, worst_regression
 from graphbench.errors import UsageError
-from graphbench.records import NodeRecord, ProfileRecord, Side
+from graphbench.records import NodeRecord, ProfileRecord, Side, StepRecord, TimerName
 from graphbench.report.table import render_diff
-from tests.factories import FAILED, environment, node, profile, region, spec, steady
+from tests.factories import FAILED, device_run, environment, node, profile, region, spec, steady
 
 
 def of(*nodes: NodeRecord, plain_ns: float | None = None) -> ProfileRecord:
@@ -40,6 +40,79 @@ def test_regions_are_paired_by_order_and_extra_ones_are_added() -> None:
     result = diff(before, after)
     assert [(row.region, row.change) for row in result.rows] == [("r0", "both"), ("r1", "added")]
     assert any("1 regions before, 2 after" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("timer", "after_ns", "verdict"),
+    [
+        ("wallclock", 100.9, "same"),
+        ("wallclock", 109.9, "unclear"),
+        ("wallclock", 90.1, "unclear"),
+        ("wallclock", 110.1, "slower"),
+        ("wallclock", 89.9, "faster"),
+        ("cupti", 100.9, "same"),
+        ("cupti", 101.9, "unclear"),
+        ("cupti", 98.1, "unclear"),
+        ("cupti", 102.1, "slower"),
+        ("cupti", 97.9, "faster"),
+    ],
+)
+def test_less_than_the_noise_between_runs_is_never_faster_or_slower(
+    timer: TimerName, after_ns: float, verdict: str
+) -> None:
+    def of_timer(ns: float) -> ProfileRecord:
+        row = steady(ns, timer=timer)
+        return profile(region([node("a", row)], forward=Side(plain=row)), timer=timer)
+
+    result = diff(of_timer(100.0), of_timer(after_ns))
+    assert (result.rows[0].verdict, result.totals[0].verdict) == (verdict, verdict)
+
+
+def test_wall_time_of_a_step_has_the_noise_of_a_wall_clock_on_a_device_too() -> None:
+    def step(ns: float) -> ProfileRecord:
+        run = device_run([steady(10.0, timer="cupti")])
+        return profile(timer="cupti", step=StepRecord(run=run, rows=(), plain_wall_ns=(ns, ns, ns)))
+
+    assert [total.verdict for total in diff(step(100.0), step(105.0)).totals] == ["unclear"]
+
+
+def shared(*names: str, ns: float) -> ProfileRecord:
+    """Nodes of which the first was measured, and the others show its measurement."""
+    first, *others = names
+    rows = [node(name, dataclasses.replace(steady(ns), shared_with=first)) for name in others]
+    return of(node(first, ns), *rows)
+
+
+def test_a_row_that_repeats_a_measurement_has_its_verdict_and_counts_once() -> None:
+    result = diff(shared("a", "b", "c", ns=100.0), shared("a", "b", "c", ns=200.0))
+    assert [(row.name, row.verdict, row.repeats) for row in result.rows] == [
+        ("a", "slower", None),
+        ("b", "slower", "a"),
+        ("c", "slower", "a"),
+    ]
+    text = render_diff(result)
+    assert text.startswith("nodes: 0 faster, 1 slower, 0 same, 0 unclear, 0 added, 0 gone\n")
+    assert "= repeats the measurements of an equal node, and is counted with it" in text
+
+
+def test_a_row_that_was_measured_itself_on_one_side_counts() -> None:
+    result = diff(of(node("a", 100.0), node("b", 100.0)), shared("a", "b", ns=200.0))
+    assert [row.repeats for row in result.rows] == [None, None]
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_cpu_that_was_shared_is_told_of_either_side(side: str) -> None:
+    note = "the CPU was shared: 300 involuntary context switches a second; times may be far too long"
+    busy = dataclasses.replace(of(node("a", 1.0)), notes=("something else", note))
+    sides = (busy, of(node("a", 1.0))) if side == "before" else (of(node("a", 1.0)), busy)
+    assert diff(*sides).notes == (f"{side}: {note}",)
+
+
+def test_profiles_are_named_by_file_and_subject_or_by_their_time() -> None:
+    nameless = profile(subject="")
+    result = diff(nameless, profile(), names=("old.json", ""))
+    assert result.before == "old.json: a model (2026-01-02T03:04:05+00:00)"
+    assert result.after == "Net (2026-01-02T03:04:05+00:00)"
 
 
 def test_noisy_intervals_that_touch_are_unclear() -> None:
@@ -99,7 +172,9 @@ def test_the_total_of_regions_is_the_sum_of_their_quantiles() -> None:
 def test_the_worst_regression_is_that_of_slower_rows_and_totals() -> None:
     before = of(node("a", 100.0), node("b", 100.0), plain_ns=100.0)
     after = of(node("a", 120.0), node("b", 50.0), plain_ns=110.0)
-    assert worst_regression(diff(before, after)) == pytest.approx(0.2)
+    found = worst_regression(diff(before, after))
+    assert found is not None
+    assert (found.name, found.before_ns, found.after_ns) == ("a", 100.0, 120.0)
 
 
 def test_without_a_slower_row_there_is_no_regression() -> None:
@@ -111,7 +186,8 @@ def test_a_diff_is_printed_with_conditions_first_and_reasons_last() -> None:
     before = profile(region([node("a", 1000.0), node("b", FAILED)]), env=environment())
     after = profile(region([node("a", 2000.0), node("b", 5.0)]), env=environment(torch="2.14.1"))
     lines = render_diff(diff(before, after)).splitlines()
-    assert lines[2] == "differs: torch: 2.13.0 -> 2.14.1"
-    assert "nodes: 1 slower, 1 not compared" in lines
+    assert lines[0] == "nodes: 0 faster, 1 slower, 0 same, 0 unclear, 0 added, 0 gone, 1 not compared"
+    assert lines[3] == "differs: torch: 2.13.0 -> 2.14.1"
+    assert lines[4].startswith("differences under 10 % between runs are noise on this timer (wallclock)")
     assert lines[-1] == "– before: ran out of memory: b"
     assert max(map(len, lines)) <= 100

@@ -7,14 +7,15 @@ import dataclasses
 import io
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from graphbench import document
 from graphbench.errors import UsageError
-from graphbench.records import Comparison, Fate, Measurement, NodeRole, ProfileRecord, Side
+from graphbench.records import Comparison, Fate, Measurement, NodeRole, ProfileRecord, Side, StepRecord, StepRow
 from graphbench.report import REPORTERS, names
-from tests.factories import cpu_run, executes, kernel, measurement, node, profile, region, steady
+from tests.factories import cpu_run, device_run, executes, kernel, measurement, node, profile, region, steady
 from tests.samples import cpu_profile, gpu_profile
 
 
@@ -124,11 +125,61 @@ def test_what_failed_is_listed_with_its_reason_and_not_as_zero() -> None:
 
 
 def test_shared_and_warned_rows_are_marked_and_explained() -> None:
-    shared = dataclasses.replace(steady(5_000.0), shared_with="relu", warnings=("unstable: p90/p50 = 3.1",))
+    shared = dataclasses.replace(steady(5_000.0), shared_with="relu", warnings=("coarse: 7 samples",))
     text = table(profile(region([node("relu", 5_000.0), node("relu_1", shared)])))
     assert "=!5.00" in text
     assert "= measured once for several equal ones" in text
-    assert "! unstable: p90/p50 = 3.1: relu_1" in text
+    assert "! coarse: 7 samples: relu_1" in text
+
+
+def test_unstable_rows_are_counted_and_named_only_when_wide() -> None:
+    def of(n: int) -> ProfileRecord:
+        warned = dataclasses.replace(steady(5_000.0), warnings=("unstable",))
+        return profile(region([node("mul", 5_000.0), *(node(f"relu_{i}", warned) for i in range(n))]))
+
+    assert "! unstable: 3 rows" in table(of(3)).splitlines()
+    assert "! unstable: 1 row" in table(of(1)).splitlines()
+    assert "! unstable: relu_0, relu_1, relu_2" in table(of(3), wide=True).splitlines()
+
+
+def test_a_profile_without_a_name_is_of_a_model() -> None:
+    for name, start in (("table", ""), ("markdown", "# ")):
+        text = REPORTERS[name].render(profile(subject=""))
+        assert text.startswith(f"{start}graphbench profile of a model (2026-01-02T03:04:05+00:00)\n")
+
+
+def stepped(*rows: StepRow, **run: Any) -> ProfileRecord:
+    """One region with one kernel, and a step of these rows."""
+    row = steady(5_000.0, timer="cupti")
+    side = Side(run=device_run([row]), plain=row)
+    made = region([node("a", row)], [kernel("k", row, in_graph=row)], forward=side)
+    step = StepRecord(run=device_run([entry.in_graph for entry in rows], **run), rows=rows)
+    return profile(made, timer="cupti", step=step)
+
+
+KERNEL_ROW = StepRow(
+    name="k", op_type="triton", in_graph=steady(5_000.0, timer="cupti"), region="r0", kernel="forward/k:0", calls=1
+)
+GAP_ROW = StepRow(name="gap", op_type="add", in_graph=steady(5_000.0, timer="cupti"))
+
+
+def test_a_step_that_is_one_whole_region_has_no_coverage_line_of_its_own() -> None:
+    text = table(stepped(KERNEL_ROW))
+    assert "coverage: attributed 100.00 %" in text
+    assert "coverage of the step" not in text
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        stepped(KERNEL_ROW, GAP_ROW),
+        stepped(GAP_ROW),
+        stepped(KERNEL_ROW, unattributed_ns=5.0, unattributed=("other",)),
+    ],
+    ids=["gap op", "kernel missing", "unattributed"],
+)
+def test_a_step_that_is_more_or_less_than_its_region_has_its_own_coverage_line(record: ProfileRecord) -> None:
+    assert "coverage of the step: attributed" in table(record)
 
 
 def test_without_an_instrument_wall_time_comes_first_and_what_compiling_saved_is_said() -> None:
@@ -243,6 +294,42 @@ def test_sort_applies_to_the_tables_that_have_the_column() -> None:
     text = table(cpu_profile(), sort="name")
     rows = [line.split()[0] for line in text.splitlines() if "model.py:" in line]
     assert rows == ["add", "conv1", "relu", "sort", "view"]
+
+
+@pytest.mark.parametrize(
+    ("word", "column"),
+    [
+        ("p90", "isolated_p90_ns"),
+        ("P50", "isolated_p50_ns"),
+        ("in-graph", "in_graph_ns"),
+        ("Share", "share_percent"),
+        ("host", "host_ns"),
+        ("isolated_mean", "isolated_mean_ns"),
+    ],
+)
+def test_rows_sort_by_the_header_that_a_reader_sees_or_by_the_csv_name(word: str, column: str) -> None:
+    values = [(30.0, 1.0), (10.0, 3.0), (20.0, 2.0)]
+    nodes = [node(f"n{i}", own, in_graph=steady(live)) for i, (own, live) in enumerate(values)]
+    text = REPORTERS["csv"].render(profile(region(nodes)), sort=word)
+    found = [float(row[column]) for row in csv.DictReader(io.StringIO(text))]
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("word", ["name", "Node", "op", "p90", "max diff", "fused", "of step", "time", "kern"])
+def test_every_word_above_a_column_is_a_sort_key_of_the_report(word: str) -> None:
+    assert f"sorted by {word.lower()})" in table(gpu_profile(), sort=word)
+
+
+def test_differences_sort_by_size_and_not_by_their_text() -> None:
+    sizes = {"small": 9e-8, "large": 2e-3, "none": 0.0, "nan": None}
+    made = [
+        kernel(name, 5.0, handle=i, difference=Comparison(equal=size == 0, max_abs=size))
+        for i, (name, size) in enumerate(sizes.items())
+    ]
+    text = REPORTERS["csv"].render(profile(region([], made)), table="fusions", sort="max diff")
+    found = [row["kernel"].split(":")[0] for row in csv.DictReader(io.StringIO(text))]
+    assert found == ["nan", "large", "small", "none"]
 
 
 @pytest.mark.parametrize("name", ["table", "csv", "markdown"])

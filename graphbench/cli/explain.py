@@ -1,0 +1,102 @@
+"""What a model raises when it runs, told in one line: torch's actual complaint, and the place in the user's code."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from graphbench import api
+from graphbench.errors import CaptureError, GraphbenchError
+from graphbench.models.zoo import first_line
+
+_DYNAMO_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_WRAPPING = "Dynamo failed to run FX node"
+_CACHED_CODE_LENGTH = 40
+_HINT = "does the model run without torch.compile on these inputs? --debug shows the traceback"
+
+
+class ExplainedCall:
+    """The profiled call, whose errors name the model, what was wrong and where.
+
+    Args:
+        call: runs the model once.
+        subject: what to call the model.
+        hint: what to do about an error; by default to try without torch.compile.
+    """
+
+    def __init__(self, call: Callable[[], object], subject: str, *, hint: str | None = None) -> None:
+        self.returned = False
+        self._call = call
+        self._subject = subject
+        self._hint = hint or _HINT
+
+    def __call__(self) -> object:
+        """Run the model.
+
+        Raises:
+            CaptureError: whatever it raised, in one line.
+        """
+        try:
+            result = self._call()
+        except GraphbenchError:
+            raise
+        except Exception as error:
+            inner = getattr(error, "inner_exception", None)  # torch wraps what a backend raises
+            if isinstance(inner, GraphbenchError):
+                raise inner from error
+            cause = actual_cause(error)
+            raise CaptureError(
+                f"{self._subject}: running it raised {type(cause).__name__}: {first_line(cause)}{_place(error)}",
+                hint=self._hint,
+                subject=self._subject,
+            ) from error
+        self.returned = True
+        return result
+
+
+def actual_cause(error: BaseException) -> BaseException:
+    """What an op said, where Dynamo only tells that running it on fake tensors failed; else the error itself.
+
+    Source: `torch._dynamo.exc.TorchRuntimeError` and the exceptions that led to it (torch 2.13 and 2.14).
+    """
+    if not isinstance(error, torch._dynamo.exc.TorchRuntimeError):
+        return error
+    cause: BaseException | None = error
+    while cause is not None:
+        if not type(cause).__module__.startswith("torch._dynamo") and not str(cause).startswith(_WRAPPING):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return error
+
+
+def _place(error: BaseException) -> str:
+    """Where the user's code stood: as Dynamo's text says, else the innermost frame that is the user's.
+
+    Source: `torch._dynamo.exc.augment_exc_message`, "from user code:" and its innermost frame last (torch 2.13).
+    """
+    told = _DYNAMO_FRAME.findall(str(error).partition("from user code:")[2])
+    frames = [(Path(file), line, function) for file, line, function in told]
+    raised = traceback.extract_tb(error.__traceback__)
+    frames = frames or [(Path(frame.filename), str(frame.lineno), frame.name) for frame in raised]
+    own = [frame for frame in frames if _is_users(frame[0])]
+    if not own:
+        return ""
+    file, line, function = own[-1]
+    return f" ({file.name}:{line}, in {function})"
+
+
+def _is_users(file: Path) -> bool:
+    """Whether a file is neither torch's, nor graphbench's, nor code that Inductor generated.
+
+    Source: `torch._inductor.codecache.get_path`: `wx/cwxhnpu....py`, a hash in a folder of two of its letters
+    (torch 2.13).
+    """
+    if file.name.startswith("<"):
+        return False
+    generated = len(file.stem) > _CACHED_CODE_LENGTH and file.parent.name == file.stem[1:3]
+    libraries = {Path(torch.__file__).parent, Path(api.__file__).parent}
+    return not generated and not libraries & set(file.parents)
