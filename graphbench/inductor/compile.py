@@ -34,12 +34,16 @@ _COMPILING = threading.RLock()
 
 @dataclass(slots=True)
 class CompiledGraph:
-    """One graph that Inductor compiled for a region. `artifact`: its `CompiledFxGraph`, `None` for a no-op graph."""
+    """One graph that Inductor compiled for a region.
+
+    `artifact` is its `CompiledFxGraph`, `None` for a no-op graph. `fault` says why its kernels could not be mapped.
+    """
 
     phase: Phase
     artifact: Any
     post_grad: tuple[PostGradNode, ...] = ()
     kernels: tuple[KernelOrigins, ...] = ()
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,7 @@ def compile_region(
         if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
             on_graph(CompiledGraph(phase, None))
             return artifact
-        nodes, kernels = hook.to_records(emitted, inner_gm.graph, phase, dynamo_graphs)
-        on_graph(CompiledGraph(phase, artifact, nodes, kernels))
+        on_graph(_mapped(phase, artifact, emitted, inner_gm.graph, dynamo_graphs))
         return artifact
 
     with functorch_config.patch(enable_autograd_cache=False):
@@ -143,6 +146,16 @@ def _measurable() -> Iterator[None]:
 
     with config.patch(MEASURABLE):
         yield
+
+
+def _mapped(
+    phase: Phase, artifact: Any, emitted: hook.Emitted, graph: fx.Graph, dynamo_graphs: Mapping[int, str | None]
+) -> CompiledGraph:
+    try:
+        nodes, kernels = hook.to_records(emitted, graph, phase, dynamo_graphs)
+    except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
+        return CompiledGraph(phase, artifact, fault=f"{type(error).__name__}: {error}")
+    return CompiledGraph(phase, artifact, nodes, kernels, emitted.fault)
 
 
 def owners_of_graphs(gm: fx.GraphModule) -> dict[int, str | None]:

@@ -22,9 +22,14 @@ IMPORTERS = ("torch._inductor.debug", "torch._inductor.codegen.triton", "torch._
 
 @dataclass(slots=True)
 class Emitted:
-    """What the scheduler announced while one graph was compiled. Holds FX node objects; short-lived."""
+    """What the scheduler announced while one graph was compiled. Holds FX node objects; short-lived.
 
-    kernels: list[tuple[str, bool, list[Any]]] = field(default_factory=list)
+    Per kernel: its key, whether it is an extern call, and its IR nodes, each with the buffers that it reads. `fault`
+    says what could not be read.
+    """
+
+    fault: str = ""
+    kernels: list[tuple[str, bool, list[tuple[Any, tuple[str, ...]]]]] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -48,7 +53,11 @@ def listening() -> Iterator[Emitted]:
 
     def announce(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
         handle = original(node_schedule, kernel_name, is_extern)
-        irs = [node_schedule] if is_extern else [entry.node for entry in node_schedule if _has_origins(entry)]
+        try:
+            irs = _irs(node_schedule, is_extern)
+        except Exception as error:  # noqa: BLE001 - the user's model must compile whatever we fail to read; reports say so
+            emitted.fault = f"{kernel_name}: {type(error).__name__}: {error}"
+            irs = []
         emitted.kernels.append((f"{kernel_name}:{handle}", is_extern, irs))
         return handle
 
@@ -59,6 +68,12 @@ def listening() -> Iterator[Emitted]:
     finally:
         for module in modules:
             setattr(module, HOOK, original)
+
+
+def _irs(node_schedule: Any, is_extern: bool) -> list[tuple[Any, tuple[str, ...]]]:
+    if is_extern:
+        return [(node_schedule, _arguments(node_schedule))]
+    return [(entry.node, _reads(entry)) for entry in node_schedule if _has_origins(entry)]
 
 
 def _has_origins(entry: Any) -> bool:
@@ -82,7 +97,7 @@ def to_records(
         _post_grad_node(node, name, names, phase, dynamo_graphs) for node, name in names.items() if node.op != "output"
     )
     kernels = tuple(
-        KernelOrigins(key, is_extern, tuple(_ir_node(ir, names) for ir in irs))
+        KernelOrigins(key, is_extern, tuple(_ir_node(ir, reads, names) for ir, reads in irs))
         for key, is_extern, irs in emitted.kernels
     )
     return nodes, kernels
@@ -90,7 +105,7 @@ def to_records(
 
 def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
     """Every node of the graph and of the nested graphs that kernels come from: their own name, made unique."""
-    origins = (origin for _, _, irs in emitted.kernels for ir in irs for origin in ir.origins)
+    origins = (origin for _, _, irs in emitted.kernels for ir, _ in irs for origin in ir.origins)
     nested = [other for other in dict.fromkeys(origin.graph for origin in origins) if other is not graph]
     names = {node: node.name for node in graph.nodes}
     for index, other in enumerate(nested):
@@ -98,19 +113,25 @@ def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
     return names
 
 
-def _ir_node(ir: Any, names: dict[fx.Node, str]) -> IrNode:
+def _ir_node(ir: Any, reads: tuple[str, ...], names: dict[fx.Node, str]) -> IrNode:
     exact = names.get(ir.origin_node) if ir.origin_node is not None else None
-    return IrNode(ir.get_name(), exact, tuple(names[origin] for origin in ir.origins if origin in names), _reads(ir))
+    return IrNode(ir.get_name(), exact, tuple(names[origin] for origin in ir.origins if origin in names), reads)
 
 
-def _reads(ir: Any) -> tuple[str, ...]:
-    """Names of the buffers that a computed buffer reads, or of an extern call's tensor arguments in order.
+def _reads(entry: Any) -> tuple[str, ...]:
+    """Names of the buffers that a scheduler node reads, those left out that only order it after others.
 
-    Source: `torch._inductor.ir.ExternKernel.inputs`, `torch._inductor.ir.Operation.get_read_names`, torch 2.13.
+    Source: `torch._inductor.scheduler.BaseSchedulerNode.read_writes`, torch 2.11, 2.13 and 2.14.
     """
-    if hasattr(ir, "inputs"):
-        return tuple(buffer.get_name() for buffer in ir.inputs if hasattr(buffer, "get_name"))
-    return tuple(ir.get_read_names())
+    from torch._inductor import dependencies
+
+    reads = entry.read_writes.reads
+    return tuple(dep.name for dep in reads if not isinstance(dep, dependencies.WeakDep))
+
+
+def _arguments(call: Any) -> tuple[str, ...]:
+    """Names of the buffers that an extern call takes, in order. Source: `ir.ExternKernel.inputs`, torch 2.13."""
+    return tuple(buffer.get_name() for buffer in getattr(call, "inputs", ()) if hasattr(buffer, "get_name"))
 
 
 def _post_grad_node(

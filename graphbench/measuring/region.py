@@ -128,6 +128,8 @@ class _Measuring:
             graph = self.region.graph(phase)
             if graph is not None:
                 found[phase] = CompiledSide.of(graph)
+                if graph.fault:
+                    self.notes.append(f"{phase}: kernels could not be mapped to nodes: {graph.fault}")
                 if uses_cuda_graphs(graph):
                     self.notes.append(f"{phase}: {CUDA_GRAPHS}")
         if "forward" not in found or not found["forward"].wrapper.sites:

@@ -192,3 +192,18 @@ def test_warm_up_steps_that_compile_are_no_uninstrumented_step() -> None:
     warm = graphbench.profile(lambda: model(batch()), warmup_steps=3, **QUICK).record
     assert warm.step is not None
     assert len(warm.step.plain_wall_ns) == 3
+
+
+def test_a_map_that_cannot_be_read_is_said_and_the_model_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*_: object) -> None:
+        raise AttributeError("no such field in this torch")
+
+    monkeypatch.setattr("graphbench.inductor.hook.to_records", unreadable)
+    net, x = nn.Linear(WIDTH, WIDTH), batch()
+    model = compiled(net)
+    torch.testing.assert_close(model(x), net(x))
+    (region,) = quick().regions
+    assert region.status == "ok", region.reason
+    assert any("could not be mapped to nodes: AttributeError: no such field" in note for note in region.notes)
+    assert {kernel.isolated.status for kernel in region.kernels} == {"ok"}
+    assert all(not kernel.roles for kernel in region.kernels)
