@@ -115,7 +115,12 @@ def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
 
 def _ir_node(ir: Any, reads: tuple[str, ...], names: dict[fx.Node, str]) -> IrNode:
     exact = names.get(ir.origin_node) if ir.origin_node is not None else None
-    return IrNode(ir.get_name(), exact, tuple(names[origin] for origin in ir.origins if origin in names), reads)
+    return IrNode(_name(ir), exact, tuple(names[origin] for origin in ir.origins if origin in names), reads)
+
+
+def _name(ir: Any) -> str:
+    """A buffer's name; calls that only mutate (user-written Triton kernels) have one as operations alone."""
+    return str(getattr(ir, "name", None) or getattr(ir, "operation_name", None) or "unnamed")
 
 
 def _reads(entry: Any) -> tuple[str, ...]:

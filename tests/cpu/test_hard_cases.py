@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -12,10 +14,12 @@ from graphbench import session
 from graphbench.capture import ambient
 from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
 from graphbench.inductor.compile import owners_of_graphs
+from graphbench.inductor.hook import Emitted, to_records
 from graphbench.isolate.bench_unit import BenchUnit
 from graphbench.isolate.specs import unit_key
 from graphbench.measuring.eager import eager_run
 from graphbench.measuring.runs import Label
+from graphbench.provenance.claims import IrNode
 from tests.cpu.stories import QUICK, WIDTH, batch, captured, compiled, dynamo_graphs, measured, quick
 
 
@@ -207,3 +211,14 @@ def test_a_map_that_cannot_be_read_is_said_and_the_model_still_runs(monkeypatch:
     assert any("could not be mapped to nodes: AttributeError: no such field" in note for note in region.notes)
     assert {kernel.isolated.status for kernel in region.kernels} == {"ok"}
     assert all(not kernel.roles for kernel in region.kernels)
+
+
+def test_a_call_that_only_mutates_is_named_as_an_operation() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    call = graph.call_function(torch.relu, (x,))
+    # As `torch._inductor.ir.UserDefinedTritonKernel`: a buffer without a name, whose `get_name` asserts.
+    kernel = SimpleNamespace(name=None, operation_name="op3", origin_node=None, origins=[call], inputs=[])
+    emitted = Emitted(kernels=[("add_kernel_0:1", True, [(kernel, ("arg0_1",))])])
+    _, (origins,) = to_records(emitted, graph, "forward", {})
+    assert origins.irs == (IrNode("op3", None, ("relu",), ("arg0_1",)),)
