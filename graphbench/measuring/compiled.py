@@ -51,8 +51,14 @@ class CompiledSide:
     def labelling(self, label: Label) -> AbstractContextManager[None]:
         """While inside, every kernel call of this graph goes under its label."""
 
+        rows = self.rows()
+
+        # Written out instead of `label.call`: what this costs is paid between kernels, in the wrapper's time.
         def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return label.call(self.row(site), lambda: function(*args, **kwargs))
+            if label.session is None:
+                return function(*args, **kwargs)
+            with label.session.label(rows[site.position - 1], label.sample):
+                return function(*args, **kwargs)
 
         return wrappers.labelled(self.wrapper, on_kernel)
 
