@@ -50,7 +50,6 @@ class CompiledSide:
 
     def labelling(self, label: Label) -> AbstractContextManager[None]:
         """While inside, every kernel call of this graph goes under its label."""
-
         rows = self.rows()
 
         # Written out instead of `label.call`: what this costs is paid between kernels, in the wrapper's time.
