@@ -35,6 +35,7 @@ from graphbench.regions import Region
 
 Tick = Callable[[], None]
 PHASES: tuple[Phase, ...] = ("forward", "backward")
+RANDOM = "random ops draw other numbers when compiled"
 CUDA_GRAPHS = "kernels are measured uncaptured; the plain run replays CUDA graphs, which also copies inputs"
 
 
@@ -180,8 +181,8 @@ class _Measuring:
         expected = {post_grad: (node, values[node]) for post_grad, node in held.items() if node in values}
         result = self._isolate_kernels(forward, expected)
         if found.draws:
-            self.notes.append("random ops draw other numbers when compiled: eager and compiled values are not compared")
-            return found, Comparison(equal=None, max_abs=None, note="random ops draw other numbers when compiled")
+            self.notes.append(f"{RANDOM}: eager and compiled values are not compared")
+            return found, Comparison(equal=None, max_abs=None, note=RANDOM)
         if found.stopped or self.problem:
             return found, Comparison(equal=None, max_abs=None, note=found.stopped or self.problem)
         return found, compare_trees(result, found.result, tolerance=10.0)
