@@ -102,3 +102,8 @@ class ProfileFormatError(GraphbenchError):
 
 class ConservationError(GraphbenchError):
     """Rows of a profile do not add up to the total that they belong to."""
+
+
+def first_line(text: object) -> str:
+    """The first line of somebody else's error or reason that says something, or a stand-in."""
+    return next((line.strip() for line in str(text).splitlines() if line.strip()), "no message")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import fx
 
 from graphbench.capture import source_lines
+from graphbench.errors import first_line
 from graphbench.records import GraphBreak
 
 
@@ -22,7 +22,7 @@ def break_after(gm: fx.GraphModule, region: str) -> GraphBreak | None:
     if reason is None or not reason.graph_break:
         return None
     return GraphBreak(
-        reason=_first_line(reason.reason), source=source_lines.from_summary(reason.user_stack), region=region
+        reason=first_line(reason.reason), source=source_lines.from_summary(reason.user_stack), region=region
     )
 
 
@@ -39,10 +39,5 @@ def counted() -> dict[str, int]:
 def unplaced(before: Mapping[str, int], after: Mapping[str, int], placed: list[GraphBreak]) -> list[GraphBreak]:
     """Reasons that Dynamo counted since `before` and no captured graph carries: frames that never became a graph."""
     known = {found.reason for found in placed}
-    fresh = [_first_line(reason) for reason, count in after.items() if count > before.get(reason, 0)]
+    fresh = [first_line(reason) for reason, count in after.items() if count > before.get(reason, 0)]
     return [GraphBreak(reason=reason) for reason in dict.fromkeys(fresh) if reason not in known]
-
-
-def _first_line(reason: Any) -> str:
-    lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
-    return lines[0] if lines else "no reason given"

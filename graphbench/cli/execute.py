@@ -16,11 +16,10 @@ from torch.utils._pytree import tree_leaves
 from graphbench import api
 from graphbench.cli.common import MeasureOptions, say
 from graphbench.cli.explain import ExplainedCall
-from graphbench.errors import CaptureError, SetupError, UsageError
+from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
 from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSpec, as_inputs, load_inputs, make_inputs
 from graphbench.models.sources import BuiltModel, ModelSource, build_model
-from graphbench.models.zoo import first_line
 from graphbench.records import HELD_NOTE
 from graphbench.session import backend, current
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 
 from graphbench import api
-from graphbench.errors import CaptureError, GraphbenchError
-from graphbench.models.zoo import first_line
+from graphbench.errors import CaptureError, GraphbenchError, first_line
 
 _DYNAMO_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WRAPPING = "Dynamo failed to run FX node"

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx
 
-from graphbench.errors import CaptureError, GraphbenchError
+from graphbench.errors import CaptureError, GraphbenchError, first_line
 
 NodeVisit = Callable[[fx.Node, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 
@@ -51,7 +51,6 @@ def run_eager(gm: fx.GraphModule, args: list[Any], visit: NodeVisit) -> Any:
         raise
     except Exception as error:  # the user's own ops: whatever one raises, the message names its node
         where = at[0] if at else "the inputs"
-        text = str(error).strip().splitlines()
         raise CaptureError(
-            f"eager replay stopped at {where}: {type(error).__name__}: {text[0] if text else ''}", subject=where
+            f"eager replay stopped at {where}: {type(error).__name__}: {first_line(error)}", subject=where
         ) from error

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from graphbench.errors import GraphbenchError
+from graphbench.errors import GraphbenchError, first_line
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.specs import unit_key
 from graphbench.measuring.options import Timers
@@ -90,12 +90,8 @@ class Isolator:
         except GraphbenchError as error:
             return unit, Verdict(Measurement(status="failed", reason=error.message))
         except Exception as error:  # noqa: BLE001 - whatever the user's op raises fails its row, not the run
-            lines = str(error).strip().splitlines()
-            return unit, Verdict(
-                Measurement(
-                    status="failed", reason=f"alone it raises {type(error).__name__}: {lines[0] if lines else ''}"
-                )
-            )
+            reason = f"alone it raises {type(error).__name__}: {first_line(error)}"
+            return unit, Verdict(Measurement(status="failed", reason=reason))
         finally:
             rng.restore()  # the real call must draw what it would have drawn
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from graphbench.analysis.stats import quantile
-from graphbench.errors import CaptureError, GraphbenchError
+from graphbench.errors import CaptureError, GraphbenchError, first_line
 from graphbench.measuring.options import Timers
 from graphbench.records import NOT_MEASURED, Measurement, Policy, Side, ValuePolicy
 from graphbench.timing import loop
@@ -76,9 +76,8 @@ def replaying(subject: str) -> Iterator[None]:
     except GraphbenchError:
         raise
     except Exception as error:
-        lines = str(error).strip().splitlines()
         raise CaptureError(
-            f"{subject}: its replay raised {type(error).__name__}: {lines[0] if lines else ''}",
+            f"{subject}: its replay raised {type(error).__name__}: {first_line(error)}",
             hint="were its inputs changed since it was captured?",
             subject=subject,
         ) from error

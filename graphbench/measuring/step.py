@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
-from graphbench.errors import CaptureError, GraphbenchError, UsageError
+from graphbench.errors import CaptureError, GraphbenchError, UsageError, first_line
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.sites import Site
 from graphbench.measuring.compiled import CompiledSide
@@ -108,10 +108,10 @@ def _call(step: Callable[..., Any], args: Sequence[Any]) -> Any:
         inner = getattr(error, "inner_exception", None)  # torch wraps what a backend raises
         if isinstance(inner, GraphbenchError):
             raise inner from error
-        lines = str(error).strip().splitlines()
+        cause = inner if isinstance(inner, Exception) else error
         raise CaptureError(
-            f"the step raised {type(error).__name__}: {lines[0] if lines else ''}",
-            hint="run it without graphbench to see where; --debug shows the traceback",
+            f"the step raised {type(cause).__name__}: {first_line(cause)}",
+            hint="run it without graphbench to see where; the traceback is this error's cause (--debug shows it)",
         ) from error
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench.errors import UsageError
+from graphbench.errors import UsageError, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -254,9 +254,8 @@ def _load_safetensors(path: Path, device: str) -> object:
 
 
 def _unreadable(path: Path, error: Exception) -> UsageError:
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return UsageError(
-        f"example inputs {path}: {_content(path)} that cannot be read: {type(error).__name__}: {said}",
+        f"example inputs {path}: {_content(path)} that cannot be read: {type(error).__name__}: {first_line(error)}",
         hint="read are .pt and .pth files of plain tensors, tuples or dicts of them, as torch.save({'x': x}, path) "
         "writes, and .safetensors files",
         subject=str(path),

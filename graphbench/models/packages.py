@@ -6,7 +6,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from graphbench.errors import SetupError
+from graphbench.errors import SetupError, first_line
 
 
 def import_optional(name: str) -> Any:
@@ -31,7 +31,7 @@ def import_optional(name: str) -> Any:
         raise SetupError(f"{package} cannot be imported: {error}", hint=_install(package), subject=package) from error
     except (ImportError, RuntimeError, OSError) as error:
         raise SetupError(
-            f"{package} is installed but cannot be imported: {str(error).strip().splitlines()[0]}",
+            f"{package} is installed but cannot be imported: {first_line(error)}",
             hint=f"it must be built for the torch in use; {_install(package)}",
             subject=package,
         ) from error

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from graphbench.errors import CaptureError, UsageError
+from graphbench.errors import CaptureError, UsageError, first_line
 from graphbench.models.inputs import InputSpec
-from graphbench.models.zoo import build_zoo_model, construct, first_line
+from graphbench.models.zoo import build_zoo_model, construct
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphbench.errors import CaptureError, UsageError
+from graphbench.errors import CaptureError, UsageError, first_line
 from graphbench.models.inputs import InputSpec
 from graphbench.models.packages import import_optional
 
@@ -64,11 +64,6 @@ def construct(subject: str, build: Callable[[], Any]) -> Any:
             hint="check --model-arg; --debug shows the traceback",
             subject=subject,
         ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something, or a stand-in."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
 
 
 def _unknown(subject: str, name: str, known: Iterable[str]) -> UsageError:

@@ -32,8 +32,8 @@ def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> di
         kernels: the kernels of that graph, in the order in which Inductor emitted them.
 
     Returns:
-        An `Ownership` per kernel key. A node in the slices of several kernels is `executes` in each; all but the first
-        that need it only as an intermediate are flagged `recomputes`.
+        An `Ownership` per kernel key. A node in the slices of several kernels is executed by the first, and by those
+        that write it; the others need it only as an intermediate and recompute it.
     """
     graph = Graph(nodes)
     claims = Claims(graph, kernels)

@@ -13,6 +13,7 @@ import graphbench
 from graphbench import session
 from graphbench.capture import ambient
 from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
+from graphbench.errors import GraphbenchError
 from graphbench.inductor.compile import owners_of_graphs
 from graphbench.inductor.hook import Emitted, to_records
 from graphbench.isolate.bench_unit import BenchUnit
@@ -28,6 +29,12 @@ def test_calls_with_different_bodies_are_different_units() -> None:
     x = batch()
     assert unit_key("checkpoint", (one, x), {}) != unit_key("checkpoint", (other, x), {})
     assert unit_key("checkpoint", (one, x), {}) == unit_key("checkpoint", (one, x), {})
+
+
+def test_an_object_that_is_gone_is_never_taken_for_a_later_one() -> None:
+    x = batch()
+    keys = [unit_key("op", (x, SimpleNamespace(value=value)), {}) for value in range(50)]
+    assert len(set(keys)) == len(keys)
 
 
 def checkpointed(x: torch.Tensor) -> torch.Tensor:
@@ -160,7 +167,9 @@ def test_an_input_overwritten_since_is_a_reason_and_other_regions_are_measured()
     compiled(lambda x: x.softmax(-1))(batch())
     index.fill_(99)
     broken, healthy = quick().regions
-    assert "replay raised" in broken.forward.reason or "replay stopped" in broken.eager.reason
+    assert broken.forward.reason.startswith("r0 forward: its replay raised RuntimeError: ")
+    assert "index out of bounds: 0 <= tmp" in broken.forward.reason
+    assert "index 99 is out of bounds" in broken.eager.reason
     assert healthy.status == "ok"
     assert healthy.forward.run is not None
 
@@ -222,3 +231,12 @@ def test_a_call_that_only_mutates_is_named_as_an_operation() -> None:
     emitted = Emitted(kernels=[("add_kernel_0:1", True, [(kernel, ("arg0_1",))])])
     _, (origins,) = to_records(emitted, graph, "forward", {})
     assert origins.irs == (IrNode("op3", None, ("relu",), ("arg0_1",)),)
+
+
+def test_what_the_compiler_raised_is_told_not_that_it_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("the disk with the kernels is gone")
+
+    monkeypatch.setattr("graphbench.inductor.compile.compile_region", refuse)
+    with pytest.raises(GraphbenchError, match="the step raised OSError: the disk with the kernels is gone"):
+        graphbench.profile(compiled(nn.Linear(WIDTH, WIDTH)), batch(), **QUICK)
