@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,8 +123,3 @@ def backward_of(results: Any, args: Sequence[Any]) -> Backward | None:
     with torch.no_grad():
         tangents = [torch.randn_like(output) for output in outputs]
     return Backward(outputs, inputs, tangents)
-
-
-def run_compiled(compiled: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """Run a region's compiled callable. It may empty the list it is given, so it gets its own."""
-    return compiled(*list(args))

@@ -193,20 +193,6 @@ def options_in_force(options: BackendOptions) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, repr(value)) for key, value in options.patches.items()))
 
 
-def compiler_problem() -> str | None:
-    """Why Inductor cannot build C++ kernels here, or `None`.
-
-    Source: `torch._inductor.cpp_builder.get_cpp_compiler`, torch 2.13.
-    """
-    from torch._inductor import cpp_builder, exc
-
-    try:
-        cpp_builder.get_cpp_compiler()
-    except exc.InvalidCxxCompiler as error:
-        return str(error)
-    return None
-
-
 def torch_is_supported() -> bool:
     """Whether this torch is 2.11 or newer; builds such as `2.11.0a0+vendor` count as 2.11."""
     major, minor = torch.__version__.split(".")[:2]

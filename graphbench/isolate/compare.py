@@ -78,3 +78,9 @@ def _compare_values(found: torch.Tensor, expected: torch.Tensor, tolerance: floa
     if not math.isfinite(largest):
         return Comparison(equal=False, max_abs=None, note="NaN or infinite on one side only")
     return Comparison(equal=largest <= rtol * tolerance * max(scale, 1e-6), max_abs=largest)
+
+
+def how_different(found: Comparison) -> tuple[bool, float]:
+    """Order comparisons by how bad they are: a wrong result without a size (NaN on one side) is the worst."""
+    wrong = found.equal is False
+    return wrong, found.max_abs if found.max_abs is not None else math.inf if wrong else 0.0

@@ -13,7 +13,7 @@ from graphbench.execution.replay import Backward, backward_of, backward_on_this_
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import Site
-from graphbench.isolate.compare import compare_tensors
+from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.runs import Label, WholeRun, unmeasured
 from graphbench.provenance.ownership import Ownership, owned
@@ -127,9 +127,8 @@ class CompiledSide:
             if tensor.shape != value.shape:
                 tensor, value = tensor.reshape(-1), value.reshape(-1)
             found = replace(compare_tensors(tensor, value, tolerance=10.0), note=node)
-            known = self.differences.get(self.row(site))
-            if known is None or (known.max_abs or 0.0) <= (found.max_abs or 0.0):
-                self.differences[self.row(site)] = found
+            known = self.differences.get(self.row(site), found)
+            self.differences[self.row(site)] = max(known, found, key=how_different)
 
     def records(self, in_graph: Mapping[str, Measurement], reason: str) -> tuple[KernelRecord, ...]:
         """The graph's kernels with what was measured of them; `reason` says why a side did not run."""
@@ -161,17 +160,10 @@ def forward_run(region: Region, label: Label, side: CompiledSide | None) -> Whol
     """The compiled forward, exactly as a call of the model would run it."""
     capture = region.capture
     assert capture is not None
-    run = WholeRun(
-        f"{region.key} forward", str(capture.device), lambda: shadow(capture.values), lambda a: _call(region, a)
-    )
+    run = WholeRun(f"{region.key} forward", str(capture.device), lambda: shadow(capture.values), region.compiled_call)
     if side is not None:
         run.instrumented = lambda: side.labelling(label)
     return run
-
-
-def _call(region: Region, args: list[Any]) -> Any:
-    assert region.compiled is not None
-    return region.compiled(*args)
 
 
 def pending_backward(region: Region) -> Backward | None:
@@ -179,7 +171,7 @@ def pending_backward(region: Region) -> Backward | None:
     capture = region.capture
     assert capture is not None
     args = shadow(capture.values)
-    return backward_of(_call(region, args), args)
+    return backward_of(region.compiled_call(args), args)
 
 
 def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:

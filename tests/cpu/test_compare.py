@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphbench.isolate.compare import compare_tensors, compare_trees
+from graphbench.isolate.compare import compare_tensors, compare_trees, how_different
+from graphbench.records import Comparison
 
 NAN, INF = float("nan"), float("inf")
 
@@ -114,3 +115,11 @@ def test_one_difference_among_many_elements_is_found() -> None:
 
 def test_integers_beyond_float_precision_are_told_apart() -> None:
     assert compare_tensors(torch.tensor([2**53 + 1]), torch.tensor([2**53])).equal is False
+
+
+def test_a_wrong_result_without_a_size_is_worse_than_any_small_difference() -> None:
+    rounding = Comparison(equal=True, max_abs=1e-6)
+    wrong = Comparison(equal=False, max_abs=0.5)
+    nan = Comparison(equal=False, max_abs=None, note="NaN or infinite on one side only")
+    unknown = Comparison(equal=None, max_abs=None)
+    assert sorted([nan, rounding, unknown, wrong], key=how_different) == [unknown, rounding, wrong, nan]

@@ -240,3 +240,14 @@ def test_what_the_compiler_raised_is_told_not_that_it_raised(monkeypatch: pytest
     monkeypatch.setattr("graphbench.inductor.compile.compile_region", refuse)
     with pytest.raises(GraphbenchError, match="the step raised OSError: the disk with the kernels is gone"):
         graphbench.profile(compiled(nn.Linear(WIDTH, WIDTH)), batch(), **QUICK)
+
+
+def test_a_call_that_returns_and_writes_nothing_is_a_host_node_and_one_that_writes_is_not() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        torch._C._log_api_usage_once("a call that returns nothing")
+        y = torch.zeros_like(x)
+        y[0] = 1.0
+        return x + y
+
+    kinds = {node.op_type: node.kind for node in measured(fn, batch()).nodes}
+    assert (kinds["_log_api_usage_once"], kinds["setitem"]) == ("host", "compute")
