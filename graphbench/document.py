@@ -18,7 +18,8 @@ from graphbench.jsonvalues import Mismatch, at, describe
 from graphbench.quickcodec import quick_decoder
 from graphbench.records import ProfileRecord
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: a row's device kernels carry their launches; clocks, batches and Triton's choices were added."""
 _COLUMNS = "columns"  # beside the fields of the record
 _NOT_A_PROFILE = "pass a profile.json written by `graphbench run` or Profile.save"
 
@@ -162,7 +163,8 @@ def _parse(text: str, path: str) -> Any:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
         what = "an empty file" if not text.strip() else f"no valid JSON at line {error.lineno}, column {error.colno}"
-        if text.strip() and error.pos >= len(text.rstrip()):
+        ends_early = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        if text.strip() and ends_early:
             what = f"truncated JSON (it ends at line {error.lineno})"
         raise ProfileFormatError(path, None, f"{what} ({error.msg})", "a saved profile", hint=_NOT_A_PROFILE) from error
     except RecursionError as error:
@@ -175,9 +177,10 @@ def _parse(text: str, path: str) -> Any:
 
 def _check_version(version: object, path: str) -> None:
     if type(version) is not int or version < 1:
-        raise ProfileFormatError(
-            path, "schema_version", describe(version), f"a whole number from 1 to {SCHEMA_VERSION}"
-        )
+        raise ProfileFormatError(path, "schema_version", describe(version), f"the whole number {SCHEMA_VERSION}")
+    if version < SCHEMA_VERSION:
+        hint = "an unreleased graphbench wrote this profile: measure again"
+        raise ProfileFormatError(path, "schema_version", f"schema {version}", f"{SCHEMA_VERSION}", hint=hint)
     if version > SCHEMA_VERSION:
         hint = "a newer graphbench wrote this profile: upgrade graphbench to read it"
         raise ProfileFormatError(path, "schema_version", f"schema {version}", f"at most {SCHEMA_VERSION}", hint=hint)

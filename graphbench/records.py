@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Status = Literal["ok", "skipped", "failed"]
-TimerName = Literal["cupti", "cuda-events", "wallclock", "fake"]
+TimerName = Literal["cupti", "cuda-events", "device-events", "wallclock", "fake"]
+ActivityKind = Literal["kernel", "copy", "memset"]
 CacheState = Literal["cold-read", "cold-write", "warm"]
 ValuePolicy = Literal["captured", "synthetic"]
 Phase = Literal["forward", "backward"]
@@ -47,6 +48,38 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceKernel:
+    """One kernel, copy or fill of a row, as the device recorded it; launches that differ are entries of their own.
+
+    `grid` counts blocks, `block` threads, `cluster` blocks per cluster (`None` where none was asked for). `registers`
+    and `local_bytes` are per thread, shared memory is per block. `None`: the instrument does not tell, or it is a copy.
+    """
+
+    name: str
+    kind: ActivityKind = "kernel"
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+    registers: int | None = None
+    static_shared_bytes: int | None = None
+    dynamic_shared_bytes: int | None = None
+    local_bytes: int | None = None
+    stream: int | None = None
+    device: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockState:
+    """A GPU's clocks and what held them down at one moment, as NVML tells them. `None`: the device does not tell."""
+
+    sm_mhz: int | None = None
+    memory_mhz: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    throttle: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
     """Raw samples, one entry each, in nanoseconds per call. A `None` column was not measured by this timer.
 
@@ -78,7 +111,8 @@ class Measurement:
 
     `inner` calls were made per sample (amortised loop); samples are already per call. `shared_with` names the row whose
     unit was measured in this row's place, because both units are equal. `fidelity` compares the isolated result with
-    the real call's.
+    the real call's. `batch_ns` are device times per call of many calls queued back to back, which no single call
+    reaches: the theoretical time without overhead. `clocks` were read before the first sample and after the last.
     """
 
     status: Status
@@ -89,7 +123,9 @@ class Measurement:
     samples: Samples | None = None
     inner: int = 1
     warmup: int = 0
-    device_kernels: tuple[str, ...] = ()
+    device_kernels: tuple[DeviceKernel, ...] = ()
+    batch_ns: tuple[float, ...] | None = None
+    clocks: tuple[ClockState, ...] = ()
     warnings: tuple[str, ...] = ()
     shared_with: str | None = None
     fidelity: Comparison | None = None
@@ -158,6 +194,21 @@ class NodeRole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TritonConfig:
+    """The configuration that Triton's autotuner chose for a kernel. `blocks` are its constants, as `("XBLOCK", 1024)`.
+
+    `registers` are per thread, `spills` what of them went to local memory instead, `shared_bytes` per block.
+    """
+
+    num_warps: int
+    num_stages: int
+    blocks: tuple[tuple[str, int], ...] = ()
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRecord:
     """One kernel call site of a generated wrapper.
 
@@ -165,7 +216,7 @@ class KernelRecord:
     Inductor's comment in the generated code has for it, which runs on from compile to compile.
 
     `calls` counts its executions per run of the graph. `executes` are post-grad nodes; `roles` the Dynamo nodes.
-    `difference` compares what it wrote with eager's value of the same node.
+    `difference` compares what it wrote with eager's value of the same node. `config` is `None` for what is not Triton.
     """
 
     key: str
@@ -179,6 +230,7 @@ class KernelRecord:
     isolated: Measurement = NOT_MEASURED
     in_graph: Measurement = NOT_MEASURED
     difference: Comparison | None = None
+    config: TritonConfig | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,13 +257,14 @@ class Side:
     """One side of a region as a whole: `run` labelled (its rows are the in-graph times), `plain` without any label.
 
     `wall_ns` are wall times of the same run with no instrument at all, from the call until the device has drained,
-    `host_ns` the times to issue it.
+    `host_ns` the times to issue it. Where `run` replays CUDA graphs, `graph_nodes` is how many nodes each replay ran.
     """
 
     run: RunRecord | None = None
     plain: Measurement = NOT_MEASURED
     wall_ns: tuple[float, ...] = ()
     host_ns: tuple[float, ...] = ()
+    graph_nodes: int | None = None
     reason: str = ""
 
 
@@ -327,12 +380,17 @@ class Environment:
     gpu_l2_bytes: int | None = None
     gpu_memory_bytes: int | None = None
     sm_clock_mhz: int | None = None
+    stamp_grain_ns: int | None = None
     options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How it was measured. Budgets in milliseconds; `min_samples`/`max_samples` clamp what they allow."""
+    """How it was measured. Budgets in milliseconds; `min_samples`/`max_samples` clamp what they allow.
+
+    `noise`: go on sampling until the median is known to this part of itself, or `noise_ms` are up. `batch`: so many
+    copies of a tiny unit are also timed back to back. `lock_gpu_clock_mhz`: the SM clock was locked to this.
+    """
 
     timer: TimerName
     cache: CacheState
@@ -343,6 +401,10 @@ class Policy:
     max_samples: int = 200
     warmup: int | None = None
     repeat: int | None = None
+    noise: float | None = None
+    noise_ms: float = 1000.0
+    batch: int | None = None
+    lock_gpu_clock_mhz: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

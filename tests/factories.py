@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from graphbench.document import SCHEMA_VERSION
 from graphbench.records import (
     Comparison,
     Environment,
@@ -208,7 +209,7 @@ def profile(
 ) -> ProfileRecord:
     """A profile of the given regions."""
     return ProfileRecord(
-        schema_version=1,
+        schema_version=SCHEMA_VERSION,
         graphbench="0.1.0",
         created="2026-01-02T03:04:05+00:00",
         subject=subject,

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal, NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from graphbench.errors import TimingError
-
-ActivityKind = Literal["kernel", "copy", "memset"]
+from graphbench.records import ActivityKind, DeviceKernel
 
 WINDOW_SLACK_NS: Final = 50_000
 """How far a device stamp may lie outside the host's window: the clocks differ by about 10 µs on an H200."""
@@ -31,8 +31,23 @@ Label = tuple[str, int]
 Owner = Label | Marker
 
 
+class Launch(NamedTuple):
+    """How a kernel was launched; sizes as in `records.DeviceKernel`, a `cluster` of zeros where none was asked for."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    registers: int
+    static_shared_bytes: int
+    dynamic_shared_bytes: int
+    local_bytes: int
+
+
 class Activity(NamedTuple):
-    """One piece of device work as the instrument recorded it. `graph_node_id` is 0 outside CUDA-graph replays."""
+    """One piece of device work as the instrument recorded it. `graph_node_id` is 0 outside CUDA-graph replays.
+
+    `launch` is `None` for copies and fills.
+    """
 
     kind: ActivityKind
     name: str
@@ -42,6 +57,7 @@ class Activity(NamedTuple):
     graph_node_id: int
     stream_id: int
     device_id: int
+    launch: Launch | None = None
 
 
 class WindowStamp(NamedTuple):
@@ -54,10 +70,10 @@ class WindowStamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceCost:
-    """What one (row, sample) did on the device. `n_kernels` counts kernels only; `names` are of all its activities.
+    """What one (row, sample) did on the device. `n_kernels` counts kernels only; `work` is of all its activities.
 
     `busy_ns` and the three parts are unions of intervals per device, summed over devices. `span_ns` runs from the
-    first start to the last end. `names` holds each name once, in order of start.
+    first start to the last end. `work` holds each kind of launch once, in order of start.
     """
 
     busy_ns: int
@@ -66,10 +82,10 @@ class DeviceCost:
     memset_ns: int
     span_ns: int
     n_kernels: int
-    names: tuple[str, ...]
+    work: tuple[DeviceKernel, ...]
 
 
-NOTHING: Final = DeviceCost(busy_ns=0, kernel_ns=0, copy_ns=0, memset_ns=0, span_ns=0, n_kernels=0, names=())
+NOTHING: Final = DeviceCost(busy_ns=0, kernel_ns=0, copy_ns=0, memset_ns=0, span_ns=0, n_kernels=0, work=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +156,7 @@ def device_cost(activities: Sequence[Activity]) -> DeviceCost:
         memset_ns=busy_ns([a for a in activities if a.kind == "memset"]),
         span_ns=max(a.end_ns for a in activities) - min(a.start_ns for a in activities),
         n_kernels=sum(a.kind == "kernel" for a in activities),
-        names=_names(activities),
+        work=_work(activities),
     )
 
 
@@ -251,6 +267,31 @@ def _run_costs(
             n_kernels=sum(activity.kind == "kernel" for activity in activities),
         )
     return runs
+
+
+def _work(activities: Iterable[Activity]) -> tuple[DeviceKernel, ...]:
+    ordered = sorted(activities, key=lambda activity: activity.start_ns)
+    kinds = dict.fromkeys((a.kind, a.name, a.launch, a.stream_id, a.device_id) for a in ordered)
+    return tuple(_device_kernel(*entry) for entry in kinds)
+
+
+@lru_cache(maxsize=4096)
+def _device_kernel(kind: ActivityKind, name: str, launch: Launch | None, stream: int, device: int) -> DeviceKernel:
+    if launch is None:
+        return DeviceKernel(name=name, kind=kind, stream=stream, device=device)
+    return DeviceKernel(
+        name=name,
+        kind=kind,
+        grid=launch.grid,
+        block=launch.block,
+        cluster=launch.cluster if any(launch.cluster) else None,
+        registers=launch.registers,
+        static_shared_bytes=launch.static_shared_bytes,
+        dynamic_shared_bytes=launch.dynamic_shared_bytes,
+        local_bytes=launch.local_bytes,
+        stream=stream,
+        device=device,
+    )
 
 
 def _names(activities: Iterable[Activity]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from graphbench.records import CacheState, TimerName
+from graphbench.records import CacheState, DeviceKernel, TimerName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Sample:
     copy_ns: float | None = None
     memset_ns: float | None = None
     n_kernels: int | None = None
-    device_kernels: tuple[str, ...] = ()
+    device_kernels: tuple[DeviceKernel, ...] = ()
     calls: int = 1
 
 

@@ -46,7 +46,10 @@ class CuptiTimer:
         instrument: Instrument | None = None,
         devices: Device | None = None,
     ) -> None:
-        self._devices = CudaDevices((device, *also)) if devices is None else devices
+        if devices is None:
+            devices = CudaDevices((device, *also))
+            devices.refuse_slices()
+        self._devices = devices
         self._instrument = cupti_setup.load() if instrument is None else instrument
         self._l2 = L2(device, cache)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from graphbench.provenance.correlation import Activity
+from graphbench.provenance.correlation import Activity, Launch
 from graphbench.timing.cupti_records import LABEL_KIND, MEMSET_NAME, Decoded, Kind, copy_name
 
 TRACED_WORDS: Final = ("launch", "memcpy", "memset")
@@ -60,7 +60,7 @@ def from_object(record: Any, demangle: Callable[[str], str]) -> Activity | tuple
             return None
         return int(record.correlation_id), int(record.external_id)
     if kind == Kind.CONCURRENT_KERNEL:
-        work = Activity("kernel", demangle(str(record.name)), 0, 0, 0, 0, 0, 0)
+        work = Activity("kernel", demangle(str(record.name)), 0, 0, 0, 0, 0, 0, _launch(record))
     elif kind in (Kind.MEMCPY, Kind.MEMCPY2):
         work = Activity("copy", copy_name(int(record.copy_kind)), 0, 0, 0, 0, 0, 0)
     elif kind == Kind.MEMSET:
@@ -74,4 +74,16 @@ def from_object(record: Any, demangle: Callable[[str], str]) -> Activity | tuple
         graph_node_id=int(record.graph_node_id),
         stream_id=int(record.stream_id),
         device_id=int(record.device_id),
+    )
+
+
+def _launch(record: Any) -> Launch:
+    return Launch(
+        grid=(int(record.grid_x), int(record.grid_y), int(record.grid_z)),
+        block=(int(record.block_x), int(record.block_y), int(record.block_z)),
+        cluster=(int(record.cluster_x), int(record.cluster_y), int(record.cluster_z)),
+        registers=int(record.registers_per_thread),
+        static_shared_bytes=int(record.static_shared_memory),
+        dynamic_shared_bytes=int(record.dynamic_shared_memory),
+        local_bytes=int(record.local_memory_per_thread),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from graphbench.provenance.correlation import Activity
 from graphbench.timing.cupti_binding import ApiSwitch, api_filter, collect_objects, from_object
 from graphbench.timing.cupti_records import LABEL_KIND, Buffers, Decoded, Kind, decode, decode_record, read_bytes
 from graphbench.timing.gpu import Device
+from graphbench.timing.tools import attached_tool
 
 KINDS: Final = (
     Kind.CONCURRENT_KERNEL,
@@ -74,8 +76,11 @@ class Instrument(Protocol):
     def push(self, kind: int, identifier: int, /) -> object:
         """Label what this thread launches from now on."""
 
-    def pop(self, kind: int, /) -> object:
-        """End this thread's latest label."""
+    def pop(self, kind: int, /) -> int | None:
+        """End this thread's latest label. Returns its id, `None` when there is none."""
+
+    def other_client(self) -> str:
+        """Who else may be taking CUPTI's records in this process; "" when nobody is seen."""
 
 
 class Library:
@@ -97,7 +102,7 @@ class Library:
         self.path = path
         self.version = version
         self.push = binding.activity_push_external_correlation_id
-        self.pop = binding.activity_pop_external_correlation_id
+        self._process = os.getpid()
         self._binding = binding
         self._native = native
         self._demangle = demangle
@@ -125,6 +130,12 @@ class Library:
         """
         if self._verified:
             return
+        client = attached_tool()
+        if client:
+            raise TimingError(
+                f"{client} is attached to this process: it takes CUPTI's records or slows kernels down",
+                hint="run without it",
+            )
         self._prove_drop_counter(device)
         self._layout_fault = self._check_layout(device)
         self._verified = True
@@ -142,6 +153,25 @@ class Library:
         else:
             self._objects = None
             self._start(partial(self._register_direct, buffer_bytes))
+
+    def pop(self, kind: int, /) -> int | None:
+        """End this thread's latest label. Returns its id, `None` when the timed code has popped it already."""
+        try:
+            identifier: int = self._binding.activity_pop_external_correlation_id(kind)
+        except self._binding.cuptiError:
+            return None
+        return identifier
+
+    def other_client(self) -> str:
+        """Who else may be taking CUPTI's records: a tool seen in this process, or whoever holds the subscription.
+
+        Source: `cuptiSubscribe`, which only one client at a time gets (libcupti 13.0.85).
+        """
+        subscriber = ctypes.c_void_p()
+        status = self._native.cuptiSubscribe(ctypes.byref(subscriber), None, None)
+        if status == 0:
+            self._native.cuptiUnsubscribe(subscriber)
+        return attached_tool() or (f"a subscriber of CUPTI's callbacks (status {status})" if status else "")
 
     def stop(self) -> int:
         """Flush, switch recording off, and return how many records were lost.
@@ -167,8 +197,11 @@ class Library:
         """Leave CUPTI nothing of Python's to call or to write to: it lives on while the interpreter is taken down.
 
         Seen without this: a segmentation fault after `main` of a long run, now and then. The clock and the receiver of
-        buffers become functions of the C library, which read no argument; lent buffers are never freed.
+        buffers become functions of the C library, which read no argument; lent buffers are never freed. A forked child
+        has nothing of CUPTI's to leave, and calling it there would hang.
         """
+        if os.getpid() != self._process:
+            return
         self.abort()
         libc = ctypes.CDLL(None)
         clock, ignore = (ctypes.cast(function, ctypes.c_void_p) for function in (libc.clock, libc.getpid))
@@ -203,6 +236,11 @@ class Library:
         return ClockReading(cupti_ns=stamp, host_ns=(before + after) // 2)
 
     def _start(self, register: Callable[[], None]) -> None:
+        if os.getpid() != self._process:
+            raise TimingError(
+                f"CUPTI was set up in process {self._process}, of which this one ({os.getpid()}) is a fork",
+                hint="start workers with multiprocessing's `spawn`, or measure in the parent",
+            )
         if self._active:
             raise TimingError(
                 "CUPTI recording: one is already open in this process",

@@ -10,11 +10,12 @@ import ctypes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
 from graphbench.errors import TimingError
-from graphbench.provenance.correlation import Activity
+from graphbench.provenance.correlation import Activity, Launch
 
 LABEL_KIND: Final = 5
 """`CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2`; Kineto uses CUSTOM0 and CUSTOM1."""
@@ -51,7 +52,10 @@ MEMSET_NAME: Final = "memset"
 # Offsets as in cupti_activity.h of nvidia-cuda-cupti 13.0.85, compiled against it: CUpti_ActivityKernel10,
 # CUpti_ActivityMemcpy6, CUpti_ActivityMemcpyPtoP4, CUpti_ActivityMemset4, CUpti_ActivityExternalCorrelation.
 _KIND = Struct("<I")
-_KERNEL = Struct("<16x QQ 8x I4xI 40x I 8x Q 32x Q")  # start, end, device, stream, correlation, name, graph node
+# Registers, start, end, device, stream, geometry, correlation, name, graph node, cluster.
+_KERNEL = Struct("<6x H 8x QQ 8x I4xI 36s 4x I 8x Q 32x Q 24x 12s")
+_GEOMETRY = Struct("<8i I")  # grid, block, static and dynamic shared memory, local memory per thread
+_CLUSTER = Struct("<3I")
 _MEMCPY = Struct("<4x B 11x QQ I4xI I 16x Q")  # copy kind, start, end, device, stream, correlation, graph node
 _MEMCPY2 = Struct("<4x B 11x QQ I4xI 16x I 8x Q")  # copy kind, start, end, device, stream, correlation, graph node
 _MEMSET = Struct("<16x QQ I4xI I 16x Q")  # start, end, device, stream, correlation, graph node
@@ -107,7 +111,7 @@ def _decode_chunk(
 ) -> None:
     # Locals, not attributes: this loop runs once per record, several per launch.
     kind_at, external_at, kernel_at = _KIND.unpack_from, _EXTERNAL.unpack_from, _KERNEL.unpack_from
-    external_ids, append = decoded.external_ids, decoded.activities.append
+    external_ids, append, launch_of = decoded.external_ids, decoded.activities.append, _launch
     end, offset, records = len(chunk), 0, 0
     while offset < end:
         if offset + _KIND.size > end:
@@ -123,11 +127,14 @@ def _decode_chunk(
             if external_kind == LABEL_KIND:
                 external_ids[correlation] = external_id
         elif kind == 10:
-            start, stop, device, stream, correlation, address, node = kernel_at(chunk, offset)
+            registers, start, stop, device, stream, geometry, correlation, address, node, cluster = kernel_at(
+                chunk, offset
+            )
             name = names.get(address)
             if name is None:
                 name = names[address] = name_at(address)
-            append(Activity("kernel", name, start, stop, correlation, node, stream, device))
+            launch = launch_of(registers, geometry, cluster)
+            append(Activity("kernel", name, start, stop, correlation, node, stream, device, launch))
         elif kind in _COPIES_AND_FILLS:
             append(_COPIES_AND_FILLS[kind](chunk, offset))
         offset += size
@@ -138,7 +145,7 @@ def _decode_chunk(
 def _misfit(what: str, size: int, offset: int, end: int) -> TimingError:
     return TimingError(
         f"CUPTI buffer: record of {what} at byte {offset} claims {size} bytes, {end - offset} are left",
-        hint="this CUPTI release lays its records out differently; install the one that `doctor` names",
+        hint="this CUPTI release lays its records out differently; report it, with the version of libcupti",
     )
 
 
@@ -152,10 +159,18 @@ def decode_record(raw: bytes, name_at: NameAt) -> Activity | tuple[int, int] | N
         external_kind, external_id, correlation = _EXTERNAL.unpack_from(raw)
         return (correlation, external_id) if external_kind == LABEL_KIND else None
     if kind == Kind.CONCURRENT_KERNEL:
-        start, stop, device, stream, correlation, address, node = _KERNEL.unpack_from(raw)
-        return Activity("kernel", name_at(address), start, stop, correlation, node, stream, device)
+        registers, start, stop, device, stream, geometry, correlation, address, node, cluster = _KERNEL.unpack_from(raw)
+        launch = _launch(registers, geometry, cluster)
+        return Activity("kernel", name_at(address), start, stop, correlation, node, stream, device, launch)
     reader = _COPIES_AND_FILLS.get(kind)
     return reader(raw, 0) if reader else None
+
+
+@lru_cache(maxsize=4096)
+def _launch(registers: int, geometry: bytes, cluster: bytes) -> Launch:
+    """One object per kind of launch: thousands of records share a few."""
+    numbers = _GEOMETRY.unpack(geometry)
+    return Launch(numbers[0:3], numbers[3:6], _CLUSTER.unpack(cluster), registers, *numbers[6:])
 
 
 def read_bytes(kind: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,11 +32,6 @@ SLOPE_SPAN_NS: Final = 2_000_000
 STAMP_TOLERANCE_NS: Final = 50_000_000
 """How far a record may lie outside the session. A foreign clock is off by years; the host's own may be stepped."""
 
-PREPARATION_ID: Final = 1
-OPENING_ID: Final = 2
-CLOSING_ID: Final = 3
-FIRST_LABEL_ID: Final = 16
-
 
 class Attempt:
     """One session, and the making of its recording. Threads only append and take new ids.
@@ -48,13 +44,12 @@ class Attempt:
     def __init__(self, instrument: Instrument, devices: Device) -> None:
         self._instrument = instrument
         self._devices = devices
-        self._ids = itertools.count(FIRST_LABEL_ID)
+        # Ids that nobody else would push by chance: what the timed code labels of its own is then noticed.
+        self._ids = itertools.count(secrets.randbits(40) << 20)
         self._opened: ClockReading | None = None
-        self.owners: dict[int, Owner] = {
-            PREPARATION_ID: PREPARATION,
-            OPENING_ID: PREPARATION,
-            CLOSING_ID: PREPARATION,
-        }
+        self._preparation, self._opening, self._closing = next(self._ids), next(self._ids), next(self._ids)
+        self.owners: dict[int, Owner] = dict.fromkeys((self._preparation, self._opening, self._closing), PREPARATION)
+        self.mislaid: list[tuple[int, int | None]] = []
         self.stamps: list[tuple[str, int, int]] = []
         self.windows: list[WindowStamp] = []
         self.walls: dict[int, int] = defaultdict(int)
@@ -65,7 +60,7 @@ class Attempt:
 
     def preparation(self) -> _Pushed:
         """As in `base.Session`."""
-        return _Pushed(self._instrument, PREPARATION_ID)
+        return _Pushed(self._instrument, self, self._preparation)
 
     def window(self, sample: int) -> _Window:
         """As in `base.Session`. The device is drained before the wall time starts and before it ends."""
@@ -78,11 +73,11 @@ class Attempt:
     def open(self) -> None:
         """Read the clock and launch the opening probe."""
         self._opened = self._instrument.read_clock()
-        self._probe(OPENING_ID)
+        self._probe(self._opening)
 
     def close(self) -> None:
         """Launch the closing probe and drain."""
-        self._probe(CLOSING_ID)
+        self._probe(self._closing)
         self._devices.drain()
 
     def recording(self) -> Recording:
@@ -93,6 +88,7 @@ class Attempt:
             TimingError: known launches left no record, or records are damaged.
         """
         decoded = self._instrument.decoded()
+        self._check_labels()
         self._check_clock(decoded)
         self._check_probes(decoded)
         attribution = attribute(decoded.activities, decoded.external_ids, self.owners, self.windows)
@@ -105,8 +101,18 @@ class Attempt:
         )
 
     def _probe(self, identifier: int) -> None:
-        with _Pushed(self._instrument, identifier):
+        with _Pushed(self._instrument, self, identifier):
             self._devices.probe()
+
+    def _check_labels(self) -> None:
+        """Every label must have been on top when it ended: else the timed code pushed or popped ids of our kind."""
+        if self.mislaid:
+            expected, found = self.mislaid[0]
+            raise TimingError(
+                f"{len(self.mislaid)} labels were not on top of their thread's stack when they ended: expected id "
+                f"{expected}, found {'none' if found is None else found}",
+                hint="the timed code uses CUPTI correlation ids of kind CUSTOM2 itself; let it use CUSTOM0 or CUSTOM1",
+            )
 
     def _check_clock(self, decoded: Decoded) -> None:
         opened, closed = self._opened, self._instrument.read_clock()
@@ -135,13 +141,14 @@ class Attempt:
     def _check_probes(self, decoded: Decoded) -> None:
         """A known launch at either end must have left a labelled record; it tells a dead recording from idle work."""
         reached = {decoded.external_ids.get(activity.correlation_id) for activity in decoded.activities}
-        missing = [when for when, probe in (("opening", OPENING_ID), ("closing", CLOSING_ID)) if probe not in reached]
+        probes = {"opening": self._opening, "closing": self._closing}
+        missing = [when for when, probe in probes.items() if probe not in reached]
         if missing:
+            client = self._instrument.other_client() or "another CUPTI client or a torch.profiler in the measured code"
             raise TimingError(
                 f"CUPTI did not record the {' and the '.join(missing)} test launch of the session; found "
                 f"{len(decoded.activities)} pieces of device work and {len(decoded.external_ids)} labels",
-                hint="another CUPTI client (nsys, ncu, compute-sanitizer) or a torch.profiler session inside the "
-                "measured code takes the records; measure without it",
+                hint=f"{client} takes the records; measure without it",
             )
 
     def _rows(self, attribution: Attribution) -> dict[str, dict[int, Sample]]:
@@ -174,7 +181,7 @@ def _sample(cost: DeviceCost, durations: Sequence[int]) -> Sample:
         copy_ns=cost.copy_ns,
         memset_ns=cost.memset_ns,
         n_kernels=cost.n_kernels,
-        device_kernels=cost.names,
+        device_kernels=cost.work,
         calls=len(durations),
     )
 
@@ -182,23 +189,26 @@ def _sample(cost: DeviceCost, durations: Sequence[int]) -> Sample:
 class _Pushed:
     """Launches of this thread carry `identifier`."""
 
-    __slots__ = ("_identifier", "_instrument")
+    __slots__ = ("_attempt", "_identifier", "_instrument")
 
-    def __init__(self, instrument: Instrument, identifier: int) -> None:
+    def __init__(self, instrument: Instrument, attempt: Attempt, identifier: int) -> None:
         self._instrument = instrument
+        self._attempt = attempt
         self._identifier = identifier
 
     def __enter__(self) -> None:
         self._instrument.push(LABEL_KIND, self._identifier)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._instrument.pop(LABEL_KIND)
+        popped = self._instrument.pop(LABEL_KIND)
+        if popped != self._identifier:
+            self._attempt.mislaid.append((self._identifier, popped))
 
 
 class _Label:
     """One labelled call, with an id of its own: repeats of a (row, sample) meet again in `owners`."""
 
-    __slots__ = ("_attempt", "_instrument", "_row", "_sample", "_start_ns")
+    __slots__ = ("_attempt", "_identifier", "_instrument", "_row", "_sample", "_start_ns")
 
     def __init__(self, instrument: Instrument, attempt: Attempt, row: str, sample: int) -> None:
         self._instrument = instrument
@@ -207,14 +217,16 @@ class _Label:
         self._sample = sample
 
     def __enter__(self) -> None:
-        identifier = self._attempt.next_id()
+        self._identifier = identifier = self._attempt.next_id()
         self._attempt.owners[identifier] = (self._row, self._sample)
         self._instrument.push(LABEL_KIND, identifier)
         self._start_ns = perf_counter_ns()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         duration_ns = perf_counter_ns() - self._start_ns
-        self._instrument.pop(LABEL_KIND)
+        popped = self._instrument.pop(LABEL_KIND)
+        if popped != self._identifier:
+            self._attempt.mislaid.append((self._identifier, popped))
         self._attempt.stamps.append((self._row, self._sample, duration_ns))
 
 

@@ -40,6 +40,8 @@ def load() -> Library:
     native = ctypes.CDLL(path)
     version = _version(native)
     _agree("libcupti", version, torch_major)
+    _not_newer(importlib.metadata.version(DISTRIBUTION), version)
+    _driver_fits(version)
     library = Library(binding, native, path=path, version=version, demangle=_demangler())
     atexit.register(library.retire)
     return library
@@ -86,6 +88,36 @@ def _agree(name: str, version: str, torch_major: int) -> None:
             f"{name} {version} beside a torch built for CUDA {torch_major}: expected {name} {torch_major}.x",
             hint=install_command(torch_major),
             subject=name,
+        )
+
+
+def _not_newer(binding: str, libcupti: str) -> None:
+    """A binding's record classes may read past the records of an older libcupti.
+
+    Raises:
+        SetupError: the binding's release is newer than the library's.
+    """
+    found, expected = [tuple(int(part) for part in version.split(".")[:2]) for version in (binding, libcupti)]
+    if found > expected:
+        raise SetupError(
+            f"{DISTRIBUTION} {binding} beside libcupti {libcupti}: its records are laid out for a newer libcupti",
+            hint=f'pip install "{DISTRIBUTION}~={expected[0]}.{expected[1]}.0"',
+            subject=DISTRIBUTION,
+        )
+
+
+def _driver_fits(libcupti: str) -> None:
+    """Source: `cuDriverGetVersion` (libcuda), 13000 for CUDA 13.0; a driver serves every release of its CUDA major.
+
+    Raises:
+        SetupError: the driver is for an older CUDA major.
+    """
+    number = ctypes.c_int()
+    status = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(number))
+    if status != 0 or number.value // 1000 < int(libcupti.split(".")[0]):
+        raise SetupError(
+            f"libcupti {libcupti} on a driver for CUDA {number.value // 1000}.{number.value % 1000 // 10}",
+            hint="update the NVIDIA driver, or install a torch built for the driver's CUDA",
         )
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from graphbench.errors import AttributionError
-from graphbench.records import CacheState, TimerName
+from graphbench.records import CacheState, DeviceKernel, TimerName
 from graphbench.timing.base import Recording, RunSample, Sample, Session
 
 Script = Mapping[str, float | Sample] | Callable[[str, int], float | Sample]
@@ -80,7 +80,7 @@ class FakeTimer:
             copy_ns=0.0,
             memset_ns=0.0,
             n_kernels=1,
-            device_kernels=(row,),
+            device_kernels=(DeviceKernel(name=row),),
         )
 
     def record(self, body: Callable[[Session], None], *, repeats: int = 3) -> Recording:

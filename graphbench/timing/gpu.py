@@ -36,13 +36,18 @@ class CudaDevices:
     Raises:
         SetupError: no CUDA device is usable, or one has no index.
 
-    Source: `torch.cuda.synchronize`, `torch.autograd._profiler_enabled` (torch 2.11 to 2.14); `cuMemsetD8_v2`
-        (libcuda), since torch fills tensors with kernels.
+    Source: `torch.cuda.synchronize`, `torch.cuda._is_in_bad_fork`, `torch.autograd._profiler_enabled` (torch 2.11 to
+        2.14); `cuMemsetD8_v2` (libcuda), since torch fills tensors with kernels.
     """
 
     def __init__(self, devices: Sequence[str]) -> None:
         import torch
 
+        if torch.cuda._is_in_bad_fork():
+            raise SetupError(
+                "this process was forked from one that used CUDA: neither CUDA nor CUPTI work in it",
+                hint="start workers with multiprocessing's `spawn`, or measure in the parent",
+            )
         if not torch.cuda.is_available():
             raise SetupError(
                 "no usable CUDA device: torch.cuda.is_available() is False",
@@ -59,6 +64,25 @@ class CudaDevices:
         first = self._devices[0]
         self._target = torch.zeros(_PROBE_ELEMENTS, dtype=torch.float32, device=first)
         self._source = torch.ones(_PROBE_ELEMENTS, dtype=torch.float32, device=first)
+
+    def refuse_slices(self) -> None:
+        """CUPTI's times of a MIG slice are not known to be right, and its L2 and clocks are not its own.
+
+        Raises:
+            SetupError: one of the devices is a MIG slice.
+
+        Source: `torch.cuda.get_device_properties(device).name`, as `NVIDIA H200 MIG 1g.18gb`.
+        """
+        import torch
+
+        for device in self._devices:
+            name = torch.cuda.get_device_properties(device).name
+            if " MIG " in f"{name} ":
+                raise SetupError(
+                    f"{device} is a MIG slice ({name}): its kernel times through CUPTI have not been proven",
+                    hint="measure on a whole GPU, or with timer='cuda-events', whose rows say so",
+                    subject=str(device),
+                )
 
     def drain(self) -> None:
         """Wait until all work on all devices is done."""

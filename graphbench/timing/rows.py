@@ -7,7 +7,7 @@ from typing import Final
 
 from graphbench.analysis.stats import is_unstable
 from graphbench.errors import TimingError
-from graphbench.records import CacheState, Measurement, RunRecord, Samples, TimerName, ValuePolicy
+from graphbench.records import CacheState, DeviceKernel, Measurement, RunRecord, Samples, TimerName, ValuePolicy
 from graphbench.timing.base import Recording, RunSample, Sample
 
 COARSE_BELOW: Final = 20
@@ -146,9 +146,9 @@ def _counts(entries: Sequence[int | None]) -> tuple[int, ...] | None:
     return known if len(known) == len(entries) else None
 
 
-def device_kernels(samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Names of the device work of all samples, each once, in order."""
-    return tuple(dict.fromkeys(name for sample in samples for name in sample.device_kernels))
+def device_kernels(samples: Sequence[Sample]) -> tuple[DeviceKernel, ...]:
+    """The device work of all samples, each kind of launch once, in order."""
+    return tuple(dict.fromkeys(kernel for sample in samples for kernel in sample.device_kernels))
 
 
 def warnings(busy_ns: Sequence[float]) -> tuple[str, ...]:

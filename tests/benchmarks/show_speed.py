@@ -23,6 +23,7 @@ from typing import Any
 from graphbench import document
 from graphbench.records import (
     Comparison,
+    DeviceKernel,
     Environment,
     Fate,
     KernelRecord,
@@ -42,6 +43,17 @@ from graphbench.records import (
 from graphbench.report import REPORTERS
 
 NODES_PER_KERNEL = 3
+KERNEL = DeviceKernel(
+    name="void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>",
+    grid=(2048, 1, 1),
+    block=(128, 1, 1),
+    registers=32,
+    static_shared_bytes=0,
+    dynamic_shared_bytes=0,
+    local_bytes=0,
+    stream=7,
+    device=0,
+)
 ISOLATED_SAMPLES = 200
 RUN_SAMPLES = 50  # in-graph samples: `measuring.runs.MOST_RUNS`
 
@@ -86,7 +98,7 @@ class Maker:
             values="captured",
             samples=samples,
             warmup=50,
-            device_kernels=("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>",),
+            device_kernels=(KERNEL,),
             fidelity=Comparison(equal=True, max_abs=0.0),
         )
 

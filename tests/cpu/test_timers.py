@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from graphbench.errors import AttributionError, UsageError
+from graphbench.records import DeviceKernel
 from graphbench.timing.base import Sample, Session, Timer
 from graphbench.timing.cache import L2
 from graphbench.timing.fake import FakeTimer
@@ -81,10 +82,11 @@ class TestFakeTimer(TimerContract):
 
     def test_a_row_costs_what_the_script_says(self) -> None:
         cost = FakeTimer({"a": 123.0}).record(one_label(sleep_a_little)).rows["a"][0]
-        assert (cost.busy_ns, cost.n_kernels, cost.device_kernels) == (123.0, 1, ("a",))
+        assert (cost.busy_ns, cost.n_kernels, cost.device_kernels) == (123.0, 1, (DeviceKernel(name="a"),))
 
     def test_a_whole_sample_can_be_scripted(self) -> None:
-        scripted = Sample(busy_ns=9.0, host_ns=3.0, n_kernels=2, device_kernels=("k", "l"))
+        kernels = tuple(DeviceKernel(name=name) for name in ("k", "l"))
+        scripted = Sample(busy_ns=9.0, host_ns=3.0, n_kernels=2, device_kernels=kernels)
         assert FakeTimer(lambda row, sample: scripted).record(one_label(lambda: None)).rows["a"][0] == scripted
 
     def test_an_unscripted_row_is_an_error_that_lists_the_script(self) -> None:

@@ -56,7 +56,7 @@ def test_kernels_copies_and_fills_are_told_apart() -> None:
 
 def test_names_are_listed_once_in_order_of_start() -> None:
     cost = label(work(300, 310, name="b"), work(100, 110, name="a"), work(500, 510, name="a")).rows["row"][0]
-    assert cost.names == ("a", "b")
+    assert [work.name for work in cost.work] == ["a", "b"]
 
 
 def test_two_external_ids_of_one_label_are_summed() -> None:

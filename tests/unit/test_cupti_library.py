@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Callable
 from enum import IntEnum
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from graphbench.errors import ClockError, TimingError
+from graphbench.timing import cupti_library
 from graphbench.timing.cupti_binding import api_filter
 from graphbench.timing.cupti_library import KINDS, Library
 from graphbench.timing.cupti_records import LABEL_KIND, Kind
@@ -40,6 +42,7 @@ class FakeCupti:
         self.log: list[tuple[Any, ...]] = []
         self.refuse: Callable[[tuple[Any, ...]], bool] = lambda call: False
         self.losses = 60
+        self.subscription = 0
         self.clock = time.time_ns
         self.objects: list[Any] = []
         self.completed: Callable[[list[Any]], None] = lambda records: None
@@ -89,6 +92,13 @@ class FakeCupti:
         self._do("direct", completed)
         return 0
 
+    def cuptiSubscribe(self, *arguments: object) -> int:  # noqa: N802
+        return self.subscription
+
+    def cuptiUnsubscribe(self, subscriber: object) -> int:  # noqa: N802
+        self._do("unsubscribe")
+        return 0
+
     def cuptiActivityRegisterTimestampCallback(self, function: object) -> int:  # noqa: N802
         self._do("native clock", function)
         return 0
@@ -117,26 +127,37 @@ def start_and_stop(cuda: Library) -> None:
     cuda.stop()
 
 
+# Fields of a kernel record that hold their own offset in `objects_of`.
+LAUNCH = {
+    **{f"grid_{axis}": 52 + 4 * i for i, axis in enumerate("xyz")},
+    **{f"block_{axis}": 64 + 4 * i for i, axis in enumerate("xyz")},
+    **{f"cluster_{axis}": 176 + 4 * i for i, axis in enumerate("xyz")},
+    "static_shared_memory": 76,
+    "dynamic_shared_memory": 80,
+    "local_memory_per_thread": 84,
+}
+
+
 def objects_of(*changes: tuple[str, int]) -> list[Any]:
     """The binding's objects of one record of each kind, each over raw bytes that say the same but for `changes`."""
     memory = ctypes.create_string_buffer(b"gemm")
     names = {"keep": memory, "address": ctypes.addressof(memory)}
     common = {"start": 10, "end": 20, "correlation_id": 3, "graph_node_id": 4, "stream_id": 5, "device_id": 6}
     offsets = {"start": 16, "end": 24, "device_id": 32, "stream_id": 40, "correlation_id": 44, "graph_node_id": 64}
-    kernel = {**offsets, "device_id": 40, "stream_id": 48, "correlation_id": 92, "graph_node_id": 144}
+    kernel = {**offsets, "device_id": 40, "stream_id": 48, "correlation_id": 92, "graph_node_id": 144, **LAUNCH}
     found = []
     for kind, places in ((Kind.CONCURRENT_KERNEL, kernel), (Kind.MEMCPY, offsets), (Kind.MEMSET, offsets)):
         raw = ctypes.create_string_buffer(216)
         ctypes.c_uint32.from_buffer(raw, 0).value = kind
         for name, offset in places.items():
-            ctypes.c_uint32.from_buffer(raw, offset).value = common[name]
+            ctypes.c_uint32.from_buffer(raw, offset).value = common.get(name, offset)
         if kind == Kind.CONCURRENT_KERNEL:
             ctypes.c_uint64.from_buffer(raw, 104).value = names["address"]
         else:
             ctypes.c_uint8.from_buffer(raw, 4).value = 8 if kind == Kind.MEMCPY else 0
         found.append(
             SimpleNamespace(
-                **{**common, **dict(changes)},
+                **{**common, **LAUNCH, "registers_per_thread": 0, **dict(changes)},
                 kind=kind,
                 name="gemm",
                 copy_kind=8,
@@ -269,6 +290,47 @@ def test_a_layout_that_differs_falls_back_to_the_bindings_objects_and_says_so() 
         ("memset", "memset", 99),
     ]
     assert found.external_ids == {3: 77}
+
+
+@pytest.mark.parametrize("field", ["grid_y", "block_z", "cluster_x", "registers_per_thread", "dynamic_shared_memory"])
+def test_a_launch_field_that_lies_elsewhere_is_noticed(field: str) -> None:
+    cupti = FakeCupti()
+    cupti.objects = objects_of((field, 999))
+    cuda = library(cupti)
+    cuda.verify(IdleDevice())
+    assert "record kind 10 decoded as" in cuda.notes[0]
+
+
+def test_a_forked_child_is_refused_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupti = FakeCupti()
+    cuda = library(cupti)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(TimingError, match=r"of which this one .* is a fork"):
+        cuda.start(1024)
+    cuda.retire()
+    assert cupti.log == []
+
+
+def test_a_label_popped_by_somebody_else_is_no_error_of_the_bindings() -> None:
+    cupti = FakeCupti()
+    cupti.refuse = lambda call: call[0] == "pop"
+    assert library(cupti).pop(LABEL_KIND) is None
+
+
+def test_an_attached_tool_ends_it_before_anything_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupti_library, "attached_tool", lambda: "Nsight Compute (ncu)")
+    cupti = FakeCupti()
+    with pytest.raises(TimingError, match=r"Nsight Compute \(ncu\) is attached"):
+        library(cupti).verify(IdleDevice())
+    assert cupti.log == []
+
+
+@pytest.mark.parametrize(("status", "client"), [(0, ""), (39, "a subscriber of CUPTI's callbacks (status 39)")])
+def test_whoever_holds_the_subscription_is_named(status: int, client: str) -> None:
+    cupti = FakeCupti()
+    cupti.subscription = status
+    assert library(cupti).other_client() == client
+    assert (("unsubscribe",) in cupti.log) == (status == 0)
 
 
 def test_a_layout_that_nothing_could_be_checked_against_is_not_trusted() -> None:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from graphbench.errors import TimingError
-from graphbench.provenance.correlation import Activity
+from graphbench.provenance.correlation import Activity, Launch
 from graphbench.timing.cupti_records import LABEL_KIND, Decoded, decode, decode_record, read_bytes
 
 SIZES = {10: 216, 1: 96, 22: 96, 2: 88, 39: 24, 4: 40, 5: 40}
@@ -33,7 +33,17 @@ def kernel(address: int = 0x1000, correlation: int = 3) -> bytes:
         correlation=(92, "I", correlation),
         name=(104, "Q", address),
         graph_node=(144, "Q", 1 << 33),
+        registers=(6, "H", 32),
+        **{f"grid{i}": (52 + 4 * i, "i", 10 + i) for i in range(3)},
+        **{f"block{i}": (64 + 4 * i, "i", 20 + i) for i in range(3)},
+        static_shared=(76, "i", 48),
+        dynamic_shared=(80, "i", 4096),
+        local=(84, "I", 8),
+        **{f"cluster{i}": (176 + 4 * i, "I", 1 + i) for i in range(3)},
     )
+
+
+LAUNCH = Launch((10, 11, 12), (20, 21, 22), (1, 2, 3), 32, 48, 4096, 8)
 
 
 def external(identifier: int, correlation: int, kind: int = LABEL_KIND) -> bytes:
@@ -49,7 +59,7 @@ def no_size(chunk: bytes, offset: int) -> int:
 
 
 def test_a_kernel_is_read_field_by_field() -> None:
-    assert decoded(kernel()).activities == [Activity("kernel", "gemm", 1000, 1500, 3, 1 << 33, 7, 1)]
+    assert decoded(kernel()).activities == [Activity("kernel", "gemm", 1000, 1500, 3, 1 << 33, 7, 1, LAUNCH)]
 
 
 def test_a_copy_is_read_field_by_field() -> None:

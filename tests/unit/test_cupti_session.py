@@ -12,12 +12,17 @@ import pytest
 
 from graphbench.errors import ClockError, RecordsLostError, SetupError, TimingError
 from graphbench.provenance.correlation import Activity
+from graphbench.records import DeviceKernel
 from graphbench.timing.base import Session
 from graphbench.timing.cupti import BUFFER_BYTES, CuptiTimer
 from graphbench.timing.cupti_library import ClockReading
-from graphbench.timing.cupti_records import Decoded
-from graphbench.timing.cupti_setup import _agree, _mapped_libcupti, install_command
+from graphbench.timing.cupti_records import LABEL_KIND, Decoded
+from graphbench.timing.cupti_session import Attempt
+from graphbench.timing.cupti_setup import _agree, _mapped_libcupti, _not_newer, install_command
+from graphbench.timing.tools import attached_tool
 from tests.timer_contract import TimerContract, one_label
+
+GEMM = DeviceKernel(name="gemm", stream=7, device=0)
 
 
 class ScriptedGpu:
@@ -30,6 +35,7 @@ class ScriptedGpu:
         self.buffers: list[int] = []
         self.recording = False
         self.profiling = False
+        self.client = ""
         self.slope = 1.0
         self.deaf: Callable[[str], bool] = lambda name: False
         self.stamp: Callable[[int], int] = lambda now: now
@@ -63,8 +69,12 @@ class ScriptedGpu:
     def push(self, kind: int, identifier: int, /) -> None:
         self._stacks[threading.get_ident()].append(identifier)
 
-    def pop(self, kind: int, /) -> int:
-        return self._stacks[threading.get_ident()].pop()
+    def pop(self, kind: int, /) -> int | None:
+        stack = self._stacks[threading.get_ident()]
+        return stack.pop() if stack else None
+
+    def other_client(self) -> str:
+        return self.client
 
     def launch(self, name: str = "kernel") -> None:
         if not self.recording or self.deaf(name):
@@ -116,7 +126,7 @@ def test_device_time_is_the_kernels_and_host_time_the_labels(gpu: ScriptedGpu, t
         time.sleep(0.001)
 
     cost = timer.record(one_label(work)).rows["a"][0]
-    assert (cost.busy_ns, cost.n_kernels, cost.device_kernels) == (1000, 1, ("gemm",))
+    assert (cost.busy_ns, cost.n_kernels, cost.device_kernels) == (1000, 1, (GEMM,))
     assert cost.host_ns >= 1_000_000
 
 
@@ -251,3 +261,60 @@ def test_a_binding_of_another_cuda_major_is_a_setup_error_with_the_command_that_
 
 def test_a_binding_of_the_same_cuda_major_is_accepted() -> None:
     assert _agree("cupti-python", "13.4.0", 13) is None
+
+
+def test_ids_that_the_timed_code_pushes_over_a_label_are_named(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    def work() -> None:
+        gpu.push(LABEL_KIND, 17)
+        gpu.launch("gemm")
+        gpu.pop(LABEL_KIND)
+
+    with pytest.raises(TimingError, match="gemm: carries label id 17, which this session never gave out"):
+        timer.record(one_label(work))
+
+
+@pytest.mark.parametrize(("spoil", "found"), [("push", "17"), ("pop", "none")])
+def test_a_label_that_is_not_on_top_when_it_ends_is_named(
+    gpu: ScriptedGpu, timer: CuptiTimer, spoil: str, found: str
+) -> None:
+    def work() -> None:
+        if spoil == "push":
+            gpu.push(LABEL_KIND, 17)
+        else:
+            gpu.pop(LABEL_KIND)
+
+    with pytest.raises(TimingError, match=f"expected id [0-9]+, found {found}") as caught:
+        timer.record(one_label(work))
+    assert "CUSTOM2" in (caught.value.hint or "")
+
+
+def test_sessions_give_out_ids_that_nobody_guesses(gpu: ScriptedGpu) -> None:
+    first, second = (Attempt(gpu, gpu).next_id() for _ in range(2))
+    assert first >> 20 != second >> 20
+
+
+def test_the_client_that_takes_the_records_is_named(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    gpu.client = "Nsight Systems (nsys)"
+    gpu.deaf = lambda name: True
+    with pytest.raises(TimingError) as caught:
+        timer.record(one_label(lambda: None))
+    assert caught.value.hint == "Nsight Systems (nsys) takes the records; measure without it"
+
+
+def test_a_binding_newer_than_the_library_is_refused() -> None:
+    _not_newer("13.0.1", "13.0.1")
+    _not_newer("13.0.1", "13.4.0")
+    with pytest.raises(SetupError, match=r"cupti-python 13.2.0 beside libcupti 13.0.1") as caught:
+        _not_newer("13.2.0", "13.0.1")
+    assert caught.value.hint == 'pip install "cupti-python~=13.0.0"'
+
+
+@pytest.mark.parametrize(
+    ("mapped", "tool"),
+    [
+        ("7f00-7f01 r-xp 0 00:00 1 /opt/nvidia/nsight-compute/target/libcuda-injection.so\n", "Nsight Compute (ncu)"),
+        ("7f00-7f01 r-xp 0 00:00 1 /usr/lib/libcuda.so.1\n", ""),
+    ],
+)
+def test_an_attached_tool_is_known_by_its_library(mapped: str, tool: str) -> None:
+    assert attached_tool(mapped) == tool

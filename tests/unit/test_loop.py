@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import Measurement, Policy
+from graphbench.records import DeviceKernel, Measurement, Policy
 from graphbench.timing.base import Recording, RunSample, Sample
 from graphbench.timing.fake import FakeTimer
 from graphbench.timing.loop import in_graph, measure, run_record
@@ -198,8 +198,12 @@ def recording(rows: dict[str, dict[int, Sample]], **fields: object) -> Recording
     return Recording(timer="fake", rows=rows, runs={}, **fields)  # type: ignore[arg-type]
 
 
+def kernels(*names: str) -> tuple[DeviceKernel, ...]:
+    return tuple(DeviceKernel(name=name) for name in names)
+
+
 def device_sample(busy_ns: float, *names: str) -> Sample:
-    return Sample(busy_ns=busy_ns, host_ns=5.0, kernel_ns=busy_ns, n_kernels=len(names), device_kernels=names)
+    return Sample(busy_ns=busy_ns, host_ns=5.0, kernel_ns=busy_ns, n_kernels=len(names), device_kernels=kernels(*names))
 
 
 def read(found: Recording, row: str, n_samples: int) -> Measurement:
@@ -221,7 +225,7 @@ def test_a_row_that_no_run_reached_is_skipped_not_zero() -> None:
 
 def test_kernel_names_come_from_all_runs() -> None:
     rows = {"a": {0: device_sample(1.0, "k1"), 1: device_sample(1.0, "k1", "k2")}}
-    assert read(recording(rows), "a", 2).device_kernels == ("k1", "k2")
+    assert read(recording(rows), "a", 2).device_kernels == kernels("k1", "k2")
 
 
 def test_samples_beyond_those_asked_for_are_left_out() -> None:
