@@ -1,6 +1,18 @@
 """What every op of a compiled model costs, which kernel it ended up in, and whether that fusion paid."""
 
-from graphbench.api import Profile, diff, load, measure, profile, reset
+from graphbench.api import Profile, backward_of, compare, diff, load, measure, profile, reset
+from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 
-__all__ = ["GraphbenchError", "Profile", "diff", "load", "measure", "profile", "reset"]
+__all__ = [
+    "GraphbenchError",
+    "Implementation",
+    "Profile",
+    "backward_of",
+    "compare",
+    "diff",
+    "load",
+    "measure",
+    "profile",
+    "reset",
+]

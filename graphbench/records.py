@@ -12,6 +12,8 @@ from typing import Literal
 Status = Literal["ok", "skipped", "failed"]
 TimerName = Literal["cupti", "cuda-events", "device-events", "wallclock", "fake"]
 ActivityKind = Literal["kernel", "copy", "memset"]
+EVENT_TIMERS: tuple[TimerName, ...] = ("cuda-events", "device-events")
+"""Their busy time runs between two events: launch gaps are in it, and what no row claims may be idle time."""
 CacheState = Literal["cold-read", "cold-write", "warm"]
 ValuePolicy = Literal["captured", "synthetic"]
 Phase = Literal["forward", "backward"]
@@ -84,11 +86,12 @@ class Samples:
     """Raw samples, one entry each, in nanoseconds per call. A `None` column was not measured by this timer.
 
     `busy_ns` is the union of device intervals (wall time inside the call on the CPU); `kernel_ns`, `copy_ns` and
-    `memset_ns` are its parts; `span_ns` runs from first start to last end; `host_ns` is the time to issue the call.
+    `memset_ns` are its parts; `span_ns` runs from first start to last end; `host_ns` is the time to issue the call,
+    on a device taken in calls of its own, of which there may be fewer; `None` for a node of a CUDA graph.
     """
 
     busy_ns: tuple[float, ...]
-    host_ns: tuple[float, ...]
+    host_ns: tuple[float, ...] | None
     span_ns: tuple[float, ...] | None = None
     kernel_ns: tuple[float, ...] | None = None
     copy_ns: tuple[float, ...] | None = None
@@ -237,7 +240,8 @@ class KernelRecord:
 class RunRecord:
     """The totals of labelled runs in real execution order, one entry per sample.
 
-    On a device: sum of rows + `unattributed_ns` - `overlap_ns` = `busy_ns`. On the CPU: sum of rows + `wrapper_ns` =
+    On a device: sum of rows + `beside_ns` + `unattributed_ns` - `overlap_ns` = `busy_ns`, where `beside_ns` is what a
+    run of CUDA-graph replays does beside its graphs (copies inputs in). On the CPU: sum of rows + `wrapper_ns` =
     `busy_ns` = `wall_ns`. `unattributed` names device work that no label claims.
     """
 
@@ -246,6 +250,7 @@ class RunRecord:
     unattributed_ns: tuple[float, ...]
     overlap_ns: tuple[float, ...]
     wrapper_ns: tuple[float, ...] | None = None
+    beside_ns: tuple[float, ...] | None = None
     n_kernels: int | None = None
     unattributed: tuple[str, ...] = ()
     dropped: int = 0

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from graphbench.analysis.conditions import environment, findings, notes
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Verdict, compare, quantile
-from graphbench.analysis.views import outputs_text, source_text
+from graphbench.analysis.views import outputs_text, source_text, verdict_grain_ns
 from graphbench.errors import UsageError
-from graphbench.records import SHARED_CPU_NOTE, Measurement, NodeRecord, ProfileRecord, RegionRecord, TimerName
+from graphbench.records import EVENT_TIMERS, Measurement, NodeRecord, ProfileRecord, RegionRecord, TimerName
 
 Change = Literal["both", "added", "gone"]
 
 NOISE_ON_CPU: Final = 0.10
+NOISE_ON_EVENTS: Final = NOISE_ON_CPU  # the time between two events contains the host's time to launch
 NOISE_ON_DEVICE: Final = 0.02
 """Relative difference of medians between two processes below which no row is called faster or slower.
 
@@ -60,7 +62,8 @@ class DiffTotal:
 class Diff:
     """Two profiles compared. `environment` lists (what, before, after) wherever the conditions differ.
 
-    Differences of medians below the fraction `noise` are noise between two runs with this `timer`.
+    Differences of medians below the fraction `noise` are noise between two runs with this `timer`, whose stamps have
+    steps of `grain_ns` (0 where that is unknown or does not matter). `findings` may explain all differences at once.
     """
 
     before: str
@@ -71,6 +74,8 @@ class Diff:
     totals: tuple[DiffTotal, ...]
     rows: tuple[DiffRow, ...]
     notes: tuple[str, ...] = ()
+    grain_ns: float = 0.0
+    findings: tuple[str, ...] = ()
 
 
 def diff(before: ProfileRecord, after: ProfileRecord, *, names: tuple[str, str] = ("", "")) -> Diff:
@@ -93,21 +98,24 @@ def diff(before: ProfileRecord, after: ProfileRecord, *, names: tuple[str, str] 
         if a != b:
             hint = "measure both profiles in the same way"
             raise UsageError(f"cannot compare profiles of different {what}: {a} and {b}", hint=hint, subject=what)
+    grain = max(verdict_grain_ns(before), verdict_grain_ns(after))
     rows: list[DiffRow] = []
     for index in range(max(len(before.regions), len(after.regions))):
         left = before.regions[index] if index < len(before.regions) else None
         right = after.regions[index] if index < len(after.regions) else None
         key = right.key if right else left.key if left else ""
-        rows.extend(_region_rows(key, left, right))
+        rows.extend(_region_rows(key, left, right, grain))
     return Diff(
         before=_title(before, names[0]),
         after=_title(after, names[1]),
         timer=after.policy.timer,
         noise=noise_between_runs(after.policy.timer),
-        environment=tuple(_environment(before, after)),
-        totals=tuple(_totals(before, after)),
+        grain_ns=grain,
+        findings=tuple(findings(before, after)),
+        environment=tuple(environment(before, after)),
+        totals=tuple(_totals(before, after, grain)),
         rows=tuple(rows),
-        notes=tuple(_notes(before, after)),
+        notes=tuple(notes(before, after)),
     )
 
 
@@ -120,16 +128,20 @@ def worst_regression(result: Diff) -> DiffRow | DiffTotal | None:
 
 def noise_between_runs(timer: TimerName) -> float:
     """The relative difference of two runs' medians that this timer shows although nothing changed."""
+    if timer in EVENT_TIMERS:
+        return NOISE_ON_EVENTS
     return NOISE_ON_CPU if timer == "wallclock" else NOISE_ON_DEVICE
 
 
-def compare_runs(before: Sequence[float], after: Sequence[float], timer: TimerName) -> Verdict:
+def compare_runs(
+    before: Sequence[float], after: Sequence[float], timer: TimerName, *, grain_ns: float = 0.0
+) -> Verdict:
     """Say what samples of one run are against those of another: as `stats.compare`, above the noise between runs.
 
     Raises:
         ValueError: either side is empty.
     """
-    found = compare(before, after)
+    found = compare(before, after, grain_ns=grain_ns)
     old, new = quantile(before, 0.5), quantile(after, 0.5)
     within_noise = abs(new - old) < noise_between_runs(timer) * abs(old)
     return "unclear" if within_noise and found in ("faster", "slower") else found
@@ -142,12 +154,12 @@ def _title(record: ProfileRecord, name: str) -> str:
 # --- joining ----------------------------------------------------------------------------------------------------------
 
 
-def _region_rows(key: str, before: RegionRecord | None, after: RegionRecord | None) -> list[DiffRow]:
+def _region_rows(key: str, before: RegionRecord | None, after: RegionRecord | None, grain: float) -> list[DiffRow]:
     left = [node for node in before.nodes if node.kind in TIMED_KINDS] if before else []
     right = [node for node in after.nodes if node.kind in TIMED_KINDS] if after else []
     partner = _join(left, right)
     matched = {node.name for node in partner.values()}
-    rows = [_row(key, partner.get(node.name), node) for node in right]
+    rows = [_row(key, partner.get(node.name), node, grain) for node in right]
     first: dict[tuple[str, str], str] = {}
     for index, node in enumerate(right):
         old = partner.get(node.name)
@@ -156,7 +168,7 @@ def _region_rows(key: str, before: RegionRecord | None, after: RegionRecord | No
         pair = (old.isolated.shared_with or old.name, node.isolated.shared_with or node.name)
         if first.setdefault(pair, node.name) != node.name:
             rows[index] = replace(rows[index], repeats=first[pair])
-    rows += [_row(key, node, None) for node in left if node.name not in matched]
+    rows += [_row(key, node, None, grain) for node in left if node.name not in matched]
     return rows
 
 
@@ -184,13 +196,13 @@ def _by_op_type(nodes: Sequence[NodeRecord]) -> dict[str, list[NodeRecord]]:
     return groups
 
 
-def _row(region: str, before: NodeRecord | None, after: NodeRecord | None) -> DiffRow:
+def _row(region: str, before: NodeRecord | None, after: NodeRecord | None, grain: float) -> DiffRow:
     node = after or before
     if node is None:  # not reached: a row is made for a node of one side at least
         raise ValueError("a row of no node")
     before_ns = _median(before.isolated) if before else None
     after_ns = _median(after.isolated) if after else None
-    verdict, reason = _judge(before, after)
+    verdict, reason = _judge(before, after, grain)
     comparable = verdict is not None and before_ns is not None and after_ns is not None
     return DiffRow(
         region=region,
@@ -208,7 +220,7 @@ def _row(region: str, before: NodeRecord | None, after: NodeRecord | None) -> Di
     )
 
 
-def _judge(before: NodeRecord | None, after: NodeRecord | None) -> tuple[Verdict | None, str]:
+def _judge(before: NodeRecord | None, after: NodeRecord | None, grain: float) -> tuple[Verdict | None, str]:
     if before is None or after is None:
         return None, "only in the second profile" if before is None else "only in the first profile"
     for which, node in (("before", before), ("after", after)):
@@ -222,45 +234,27 @@ def _judge(before: NodeRecord | None, after: NodeRecord | None) -> tuple[Verdict
         return None, f"not comparable: {left.timer}, {left.cache} before, {right.timer}, {right.cache} after"
     if left.samples is None or right.samples is None or right.timer is None:
         return None, "not measured"
-    return compare_runs(left.samples.busy_ns, right.samples.busy_ns, right.timer), ""
+    return compare_runs(left.samples.busy_ns, right.samples.busy_ns, right.timer, grain_ns=grain), ""
 
 
 def _median(measurement: Measurement) -> float | None:
     return quantile(measurement.samples.busy_ns, 0.5) if measurement.samples else None
 
 
-# --- conditions and totals --------------------------------------------------------------------------------------------
+# --- totals -----------------------------------------------------------------------------------------------------------
 
 
-def _environment(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[str, str, str]]:
-    for title, a, b in (("", before.environment, after.environment), ("policy ", before.policy, after.policy)):
-        for field in fields(a):  # both are records of one type
-            old, new = getattr(a, field.name), getattr(b, field.name)
-            if field.name == "options":
-                yield from _options(dict(old), dict(new))
-            elif old != new:
-                yield f"{title}{field.name}", str(old), str(new)
-    if before.graphbench != after.graphbench:
-        yield "graphbench", before.graphbench, after.graphbench
-
-
-def _options(before: dict[str, str], after: dict[str, str]) -> Iterator[tuple[str, str, str]]:
-    for name in sorted(before.keys() | after.keys()):
-        if before.get(name) != after.get(name):
-            yield f"option {name}", before.get(name, "not set"), after.get(name, "not set")
-
-
-def _totals(before: ProfileRecord, after: ProfileRecord) -> Iterator[DiffTotal]:
+def _totals(before: ProfileRecord, after: ProfileRecord, grain: float) -> Iterator[DiffTotal]:
     for name in ("eager", "forward", "backward"):
         left = _plain([getattr(region, name).plain for region in before.regions])
         right = _plain([getattr(region, name).plain for region in after.regions])
         if left and right:
             title = {"eager": "eager", "forward": "compiled forward", "backward": "compiled backward"}[name]
-            yield _total(title, left, right, after.policy.timer)
+            yield _total(title, left, right, after.policy.timer, grain)
     if before.step and after.step:
         old, new = before.step.plain_wall_ns, after.step.plain_wall_ns
         if old and new:
-            yield _total("step (wall)", old, new, "wallclock")
+            yield _total("step (wall)", old, new, "wallclock", 0.0)
 
 
 def _plain(measurements: Sequence[Measurement]) -> list[float] | None:
@@ -276,22 +270,7 @@ def _plain(measurements: Sequence[Measurement]) -> list[float] | None:
     return [sum(quantile(column, point) for column in columns) for point in points]
 
 
-def _total(name: str, before: Sequence[float], after: Sequence[float], timer: TimerName) -> DiffTotal:
+def _total(name: str, before: Sequence[float], after: Sequence[float], timer: TimerName, grain: float) -> DiffTotal:
     old, new = quantile(before, 0.5), quantile(after, 0.5)
-    verdict = compare_runs(before, after, timer)
+    verdict = compare_runs(before, after, timer, grain_ns=grain)
     return DiffTotal(name=name, before_ns=old, after_ns=new, ratio=new / old if old else None, verdict=verdict)
-
-
-def _notes(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
-    for which, record in (("before", before), ("after", after)):
-        yield from (f"{which}: {note}" for note in record.notes if note.startswith(SHARED_CPU_NOTE))
-    if len(before.regions) != len(after.regions):
-        yield f"{len(before.regions)} regions before, {len(after.regions)} after: paired by order"
-    for left, right in zip(before.regions, after.regions, strict=False):
-        old = {entry.name: entry.spec for entry in left.inputs}
-        new = {entry.name: entry.spec for entry in right.inputs}
-        changed = [name for name in old if name in new and old[name] != new[name]]
-        if changed:
-            yield f"{right.key}: inputs differ in shape, dtype or layout: {', '.join(changed[:5])}"
-        if left.ambient != right.ambient:
-            yield f"{right.key}: the ambient state (autocast, grad mode, precision, ...) differs"

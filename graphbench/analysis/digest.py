@@ -8,7 +8,7 @@ from typing import Literal
 from graphbench.analysis.stats import Summary, quantile, summarize
 from graphbench.records import Measurement
 
-Column = Literal["busy_ns", "host_ns", "n_kernels"]
+Column = Literal["busy_ns", "host_ns", "span_ns", "kernel_ns", "copy_ns", "memset_ns", "n_kernels"]
 
 
 class Digest:
@@ -38,8 +38,14 @@ class Digest:
         if column == "busy_ns":  # its other statistics are needed as well, mostly
             known_summary = self.summary(measurement)
             return None if known_summary is None else known_summary.p50
-        values: Sequence[float] | None = getattr(measurement.samples, column) if measurement.samples else None
-        if values is None:
+        return self._median(getattr(measurement.samples, column) if measurement.samples else None)
+
+    def batch(self, measurement: Measurement) -> float | None:
+        """Median device time per call of many calls queued back to back; `None` when no batch was timed."""
+        return self._median(measurement.batch_ns)
+
+    def _median(self, values: Sequence[float] | None) -> float | None:
+        if not values:
             return None
         known = self._medians.get(id(values))
         if known is None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
+from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.shares import Interval, KernelShare, Shares, executing_roles, interval, shares
-from graphbench.analysis.stats import SAME_WITHIN, Summary, Verdict
+from graphbench.analysis.stats import Summary, Verdict, judge
 from graphbench.analysis.summary import is_owned
 from graphbench.analysis.views import is_unfaithful
-from graphbench.records import Comparison, KernelKind, KernelRecord, NodeRole, Phase, RegionRecord, Status
+from graphbench.records import Comparison, KernelKind, KernelRecord, Measurement, NodeRole, Phase, RegionRecord, Status
 
 __all__ = ["FusionRow", "Shares", "fusion_rows", "shares", "verdict"]
 
@@ -21,7 +23,8 @@ class FusionRow:
     Times in nanoseconds per run of the graph: `fused` is one isolated call; `fused_ns` all `calls` of it, set against
     `eager` (share of its nodes' isolated times; `nodes` includes merged ones). `saved_ns = eager - fused`, `ratio =
     eager / fused`. Whatever is `None` is explained in `reasons`, and in `causes` in words that many kernels share;
-    `state` is that of the isolated kernel. `owned` says that a node is known to which its work belongs.
+    `state` is that of the isolated kernel. `owned` says that a node is known to which its work belongs. `device` is
+    what one isolated call did there.
     """
 
     region: str
@@ -48,31 +51,42 @@ class FusionRow:
     warnings: tuple[str, ...]
     unfaithful: bool
     shared_with: str | None
+    device: DeviceFacts
 
 
-def fusion_rows(region: RegionRecord, digest: Digest | None = None, divided: Shares | None = None) -> list[FusionRow]:
+def fusion_rows(
+    region: RegionRecord, digest: Digest | None = None, divided: Shares | None = None, *, grain_ns: float = 0.0
+) -> list[FusionRow]:
     """One row per kernel of `region`, in the order of its wrapper.
 
-    `digest` holds statistics already computed, `divided` the region's shares.
+    `digest` holds statistics already computed, `divided` the region's shares; `grain_ns` is the step of the device's
+    stamps, as `views.verdict_grain_ns` tells it.
     """
     digest = digest or Digest()
     divided = divided or shares(region, digest)
-    return [_row(digest, region.key, kernel, divided.kernels[kernel.key]) for kernel in region.kernels]
+    single = {node.name for node in region.nodes if _is_single(node.isolated)}
+    return [
+        _row(digest, region.key, kernel, divided.kernels[kernel.key], single, grain_ns) for kernel in region.kernels
+    ]
 
 
-def verdict(fused: Interval, eager: Interval) -> Verdict:
-    """Say what the fused kernel is against its eager nodes, by the rule of `stats.compare`.
-
-    Medians within 1 % are `same`; intervals [p10, p90] that do not touch are `faster` or `slower`; else `unclear`.
-    """
-    if abs(fused.p50_ns - eager.p50_ns) <= SAME_WITHIN * abs(eager.p50_ns):
-        return "same"
-    if fused.p90_ns < eager.p10_ns:
-        return "faster"
-    return "slower" if fused.p10_ns > eager.p90_ns else "unclear"
+def verdict(fused: Interval, eager: Interval, *, grain_ns: float = 0.0) -> Verdict:
+    """Say what the fused kernel is against its eager nodes, by the rule of `stats.judge`."""
+    return judge(_quantiles(eager), _quantiles(fused), grain_ns=grain_ns)
 
 
-def _row(digest: Digest, region: str, kernel: KernelRecord, share: KernelShare) -> FusionRow:
+def _quantiles(time: Interval) -> tuple[float, float, float]:
+    return time.p10_ns, time.p50_ns, time.p90_ns
+
+
+def _is_single(measured: Measurement) -> bool:
+    """Whether it is of one sample only, which is no interval: any noise would be a difference."""
+    return measured.samples is not None and len(measured.samples.busy_ns) < 2
+
+
+def _row(
+    digest: Digest, region: str, kernel: KernelRecord, share: KernelShare, single: Set[str], grain_ns: float
+) -> FusionRow:
     measured = kernel.isolated
     calls = max(1, kernel.calls)
     fused_once = digest.summary(measured)
@@ -84,9 +98,12 @@ def _row(digest: Digest, region: str, kernel: KernelRecord, share: KernelShare) 
     missing += [("no eager time", *no_eager)] if no_eager else []
     if kernel.in_graph.samples is None:
         missing.append(("no in-graph time", kernel.in_graph.reason, ""))
-    judged = fused is not None and eager is not None
-    # One sample is no interval; judging by it would call any noise a difference.
-    enough = measured.samples is not None and len(measured.samples.busy_ns) > 1
+    judged: Verdict | None = None
+    if fused and eager:
+        # Half a step for each measurement in either sum.
+        grain_ns *= (calls + len(share.nodes)) / 2
+        decides = not (_is_single(measured) or single & set(share.nodes))
+        judged = verdict(fused, eager, grain_ns=grain_ns) if decides else "unclear"
     return FusionRow(
         region=region,
         key=kernel.key,
@@ -105,13 +122,14 @@ def _row(digest: Digest, region: str, kernel: KernelRecord, share: KernelShare) 
         eager=eager,
         saved_ns=eager.p50_ns - fused.p50_ns if fused and eager else None,
         ratio=eager.p50_ns / fused.p50_ns if fused and eager and fused.p50_ns else None,
-        verdict=None if not (judged and fused and eager) else verdict(fused, eager) if enough else "unclear",
+        verdict=judged,
         in_graph_ns=digest.median(kernel.in_graph),
         host_ns=digest.median(measured, "host_ns"),
         difference=kernel.difference,
         warnings=measured.warnings,
         unfaithful=is_unfaithful(measured),
         shared_with=measured.shared_with,
+        device=DeviceFacts(measured, digest, kernel.config),
     )
 
 

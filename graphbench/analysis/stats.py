@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Final, Literal
 
 Verdict = Literal["faster", "slower", "same", "unclear"]
+Quantiles = tuple[float, float, float]
+"""p10, p50 and p90."""
 
 UNSTABLE_TAIL_RATIO: Final = 2.0
 """`p90 / p50` above which samples are called unstable."""
@@ -105,16 +107,15 @@ def is_unstable(samples: Sequence[float]) -> bool:
     return summary.p90 / summary.p50 > UNSTABLE_TAIL_RATIO or summary.iqr / summary.p50 > UNSTABLE_IQR_RATIO
 
 
-def compare(a: Sequence[float], b: Sequence[float]) -> Verdict:
+def compare(a: Sequence[float], b: Sequence[float], *, grain_ns: float = 0.0) -> Verdict:
     """Say what `b` is against the baseline `a`: `faster` means that `b` took less time.
 
-    The rule, in this order:
+    Fewer than two samples on a side have no interval: `unclear`. Else the rule is that of `judge`.
 
-    1. fewer than two samples on a side have no interval: `unclear`;
-    2. medians within 1 % of the baseline's: `same`, also where tight intervals are apart, since one op measured
-       twice differs by that much;
-    3. intervals [p10, p90] that do not touch: `faster` or `slower`;
-    4. anything else: `unclear`.
+    Args:
+        a: samples of the baseline.
+        b: samples of what is judged, in the same unit.
+        grain_ns: step of the clock that stamped them, in that unit; 0 where the clock is fine enough.
 
     Raises:
         ValueError: either side is empty.
@@ -122,10 +123,43 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Verdict:
     before, after = summarize(a), summarize(b)
     if before.n < 2 or after.n < 2:
         return "unclear"
-    if abs(after.p50 - before.p50) <= SAME_WITHIN * abs(before.p50):
+    return judge((before.p10, before.p50, before.p90), (after.p10, after.p50, after.p90), grain_ns=grain_ns)
+
+
+def judge(before: Quantiles, after: Quantiles, *, grain_ns: float = 0.0) -> Verdict:
+    """Say what `after` is against the baseline `before`, each given by its p10, p50 and p90.
+
+    The rule, in this order:
+
+    1. medians within 1 % of the baseline's: `same`, also where tight intervals are apart, since one op measured
+       twice differs by that much; likewise medians within one step of the clock;
+    2. intervals [p10, p90], widened by half a step at each end, that do not touch: `faster` or `slower`;
+    3. anything else: `unclear`.
+    """
+    (before_p10, before_p50, before_p90), (after_p10, after_p50, after_p90) = before, after
+    if abs(after_p50 - before_p50) <= max(SAME_WITHIN * abs(before_p50), grain_ns):
         return "same"
-    if after.p90 < before.p10:
+    half = grain_ns / 2
+    if after_p90 + half < before_p10 - half:
         return "faster"
-    if after.p10 > before.p90:
+    if after_p10 - half > before_p90 + half:
         return "slower"
     return "unclear"
+
+
+def median_noise(samples: Sequence[float]) -> float:
+    """How well the median of `samples` is known: half the width of its 95 % interval as a part of itself.
+
+    1.57 IQR / sqrt(n), the notch of a box plot (McGill, Tukey and Larsen, 1978). 0 for a median of 0 without scatter;
+    infinite for fewer than two samples.
+
+    Raises:
+        ValueError: `samples` is empty.
+    """
+    found = summarize(samples)
+    if found.n < 2:
+        return float("inf")
+    width = 1.57 * found.iqr / float(found.n**0.5)
+    if found.p50 == 0:
+        return 0.0 if width == 0 else float("inf")
+    return width / found.p50

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
 
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.missing import Mismatches, NotMeasured, mismatches, named, not_measured
 from graphbench.analysis.shares import TIMED_KINDS
-from graphbench.analysis.stats import quantile
-from graphbench.analysis.views import is_unfaithful
+from graphbench.analysis.stats import compare, quantile
+from graphbench.conservation import WRAPPER_TIMERS
 from graphbench.records import (
-    Comparison,
     KernelRecord,
     NodeRecord,
     Phase,
-    PostGradNode,
     ProfileRecord,
     RegionRecord,
     Role,
@@ -61,7 +59,10 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionTotals:
-    """A region's times. `host_bound` says that issuing the compiled forward takes longer than the device needs."""
+    """A region's times. `host_bound` says that issuing the compiled forward takes longer than the device needs.
+
+    It is a verdict: only separated intervals decide.
+    """
 
     region: str
     times: Totals
@@ -116,30 +117,6 @@ class KernelCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotMeasured:
-    """A row without a time, and why. `what` says which of its times is missing."""
-
-    region: str
-    row: str
-    what: Literal["region", "node", "kernel", "run"]
-    status: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatches:
-    """Results that are not what they should be, by name, with what is known of the difference.
-
-    `unfaithful`: rows whose isolated call gave another result than the real one. `regions` and `kernels`: compiled
-    results that differ from eager's.
-    """
-
-    unfaithful: tuple[tuple[str, Comparison], ...]
-    regions: tuple[tuple[str, Comparison], ...]
-    kernels: tuple[tuple[str, Comparison], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileSummary:
     """Everything above a profile's tables."""
 
@@ -176,38 +153,15 @@ def summary(record: ProfileRecord, digest: Digest | None = None) -> ProfileSumma
         owners=tuple(entry for entry in owners if entry.kernels),
         nodes=_count_nodes(nodes),
         kernels=_count_kernels(kernels),
-        mismatches=_mismatches(record.regions, many),
-        not_measured=tuple(entry for region in record.regions for entry in _not_measured(region)),
+        mismatches=mismatches(record.regions, many),
+        not_measured=tuple(entry for region in record.regions for entry in not_measured(region)),
         unknown_fate=tuple(
-            _name(region, node.name, many)
+            named(region, node.name, many)
             for region in regions
             for node in region.nodes
             if node.kind == "compute" and node.fate.kind == "unknown"
         ),
     )
-
-
-def _name(region: RegionRecord, row: str, many: bool) -> str:
-    return f"{region.key}/{row}" if many else row
-
-
-def _mismatches(regions: Sequence[RegionRecord], many: bool) -> Mismatches:
-    unfaithful: list[tuple[str, Comparison]] = []
-    kernels: list[tuple[str, Comparison]] = []
-    for region in regions:
-        rows = [*((node.name, node.isolated) for node in region.nodes), *((k.key, k.isolated) for k in region.kernels)]
-        unfaithful += [
-            (_name(region, name, many), measured.fidelity)
-            for name, measured in rows
-            if measured.fidelity is not None and is_unfaithful(measured)
-        ]
-        kernels += [
-            (_name(region, kernel.key, many), kernel.difference)
-            for kernel in region.kernels
-            if kernel.difference is not None and kernel.difference.equal is False
-        ]
-    differing = [(r.key, r.outputs) for r in regions if r.outputs is not None and r.outputs.equal is False]
-    return Mismatches(unfaithful=tuple(unfaithful), regions=tuple(differing), kernels=tuple(kernels))
 
 
 def _sum_known(values: Iterable[float | None]) -> float | None:
@@ -234,9 +188,8 @@ def _region_totals(digest: Digest, region: RegionRecord, timer: str) -> RegionTo
         times = ((digest.median(k.isolated), max(1, k.calls)) for k in region.kernels if k.phase == phase)
         return _sum_known(None if time is None else time * calls for time, calls in times)
 
-    device_ns = digest.median(region.forward.plain)
-    host_ns = quantile(region.forward.host_ns, 0.5) if region.forward.host_ns else None
-    known = timer != "wallclock" and device_ns is not None and host_ns is not None
+    plain, host_ns = region.forward.plain, region.forward.host_ns
+    known = timer not in WRAPPER_TIMERS and plain.samples is not None and host_ns
     return RegionTotals(
         region=region.key,
         times=Totals(
@@ -247,14 +200,14 @@ def _region_totals(digest: Digest, region: RegionRecord, timer: str) -> RegionTo
             backward_isolated_ns=isolated("backward"),
             backward_in_graph_ns=_run_ns(region.backward),
             plain_eager_ns=digest.median(region.eager.plain),
-            plain_forward_ns=device_ns,
+            plain_forward_ns=digest.median(plain),
             plain_backward_ns=digest.median(region.backward.plain),
             wall_eager_ns=_wall_ns(region.eager),
             wall_forward_ns=_wall_ns(region.forward),
             wall_backward_ns=_wall_ns(region.backward),
-            forward_host_ns=host_ns,
+            forward_host_ns=quantile(host_ns, 0.5) if host_ns else None,
         ),
-        host_bound=host_ns > device_ns if known and host_ns is not None and device_ns is not None else None,
+        host_bound=compare(plain.samples.busy_ns, host_ns) == "slower" if known and plain.samples else None,
     )
 
 
@@ -293,7 +246,7 @@ def _owners(digest: Digest, regions: Sequence[RegionRecord], phase: Phase, many:
             time_ns += kernel_ns
             owned_ns += kernel_ns if owned else 0.0
             if not owned:
-                without.append(_name(region, kernel.key, many))
+                without.append(named(region, kernel.key, many))
     owned_count = n_kernels - len(without)
     return Owners(
         phase=phase, kernels=n_kernels, owned=owned_count, time_ns=time_ns, owned_ns=owned_ns, without=tuple(without)
@@ -330,30 +283,3 @@ def _count_kernels(kernels: Sequence[KernelRecord]) -> KernelCounts:
         skipped=status.count("skipped"),
         failed=status.count("failed"),
     )
-
-
-def _not_measured(region: RegionRecord) -> list[NotMeasured]:
-    missing: list[NotMeasured] = []
-
-    def note(row: str, what: Literal["region", "node", "kernel", "run"], status: str, reason: str) -> None:
-        missing.append(NotMeasured(region=region.key, row=row, what=what, status=status, reason=reason))
-
-    if region.status != "ok":
-        note(region.key, "region", region.status, region.reason)
-    for node in region.nodes:
-        if node.kind in TIMED_KINDS and node.isolated.status != "ok":
-            note(node.name, "node", node.isolated.status, node.isolated.reason)
-    for kernel in region.kernels:
-        if kernel.isolated.status != "ok":
-            note(kernel.key, "kernel", kernel.isolated.status, kernel.isolated.reason)
-    for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward)):
-        if side.run is None and side.reason and not (name == "backward" and _has_no_backward(region)):
-            note(name, "run", "failed" if side.plain.status == "failed" else "skipped", side.reason)
-    return missing
-
-
-def _has_no_backward(region: RegionRecord) -> bool:
-    """In inference there is nothing to measure, which is no news."""
-    parts: tuple[Sequence[KernelRecord | PostGradNode], ...] = (region.kernels, region.post_grad)
-    found = any(part.phase == "backward" for entries in parts for part in entries)
-    return region.backward.plain.status == "skipped" and not found

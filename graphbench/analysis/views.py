@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Summary, quantile
@@ -41,8 +42,8 @@ _DTYPES: tuple[tuple[str, str], ...] = (
 class NodeRow:
     """One node. Times in nanoseconds; `share` is the fraction of all nodes' isolated medians.
 
-    `state` and `reason` are those of the isolated measurement; `launches` counts device kernels; `unfaithful` says that
-    the isolated result differed from the real call's. Figures are worked out when asked for: most rows of a large
+    `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed
+    from the real call's. Figures are worked out when asked for: most rows of a large
     profile are never shown.
     """
 
@@ -94,9 +95,9 @@ class NodeRow:
         return self.digest.median(self.node.isolated, "host_ns")
 
     @property
-    def launches(self) -> float | None:
-        """Median number of device kernels."""
-        return self.digest.median(self.node.isolated, "n_kernels")
+    def device(self) -> DeviceFacts:
+        """What the isolated call did on the device."""
+        return DeviceFacts(self.node.isolated, self.digest)
 
     @property
     def fate(self) -> str:
@@ -145,6 +146,11 @@ def gap_rows(step: StepRecord) -> list[GapRow]:
     """One row per op that ran between compiled regions, in backward or in the optimizer."""
     digest, busy_ns = Digest(), quantile(step.run.busy_ns, 0.5)
     return [_gap_row(digest, row, busy_ns) for row in step.rows if row.kernel is None]
+
+
+def verdict_grain_ns(record: ProfileRecord) -> float:
+    """Step of the stamps behind a profile's device times, in nanoseconds; 0 on a wall clock or where unknown."""
+    return 0.0 if record.policy.timer == "wallclock" else float(record.environment.stamp_grain_ns or 0)
 
 
 def sort_rows(

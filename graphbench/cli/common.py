@@ -8,6 +8,7 @@ import dataclasses
 import importlib.metadata
 import inspect
 import os
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,7 @@ EXIT_PIPE_CLOSED = 141  # what a shell reports of a program that SIGPIPE ended
 
 DISTRIBUTION = "torch-graphbench"
 OptionsT = TypeVar("OptionsT")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 class Parser(argparse.ArgumentParser):
@@ -119,6 +121,10 @@ class MeasureOptions:
     repeat: int | None
     warmup_ms: float
     measure_ms: float
+    noise: float | None
+    noise_ms: float
+    batch: int | None
+    lock_gpu_clock: int | None
     progress: bool | None
 
     def keywords(self) -> dict[str, Any]:
@@ -129,7 +135,12 @@ class MeasureOptions:
 def add_measure_flags(parser: argparse.ArgumentParser) -> None:
     """Declare the fields of `MeasureOptions`."""
     group = parser.add_argument_group("measuring")
-    group.add_argument("--timer", choices=("auto", "cupti", "wallclock"), default="auto", help="default: %(default)s")
+    group.add_argument(
+        "--timer",
+        choices=("auto", "cupti", "wallclock", "cuda-events"),
+        default="auto",
+        help="cuda-events count launch gaps too; never compared with cupti; default: %(default)s",
+    )
     group.add_argument(
         "--l2",
         choices=("cold-read", "cold-write", "warm"),
@@ -152,6 +163,26 @@ def add_measure_flags(parser: argparse.ArgumentParser) -> None:
         default=100.0,
         metavar="MS",
         help="per node or kernel; default: %(default)s",
+    )
+    group.add_argument(
+        "--noise",
+        type=percent,
+        metavar="PERCENT",
+        help="go on sampling a row until its median is known to so much of itself, as 1%%, or --noise-ms are up",
+    )
+    group.add_argument("--noise-ms", type=positive_float, default=1000.0, metavar="MS", help="default: %(default)s")
+    group.add_argument(
+        "--batch-execute",
+        dest="batch",
+        type=positive_int,
+        metavar="N",
+        help="also time N copies of every tiny row queued back to back: the theoretical time without overhead",
+    )
+    group.add_argument(
+        "--lock-gpu-clock",
+        type=positive_int,
+        metavar="MHZ",
+        help="hold the GPU's SM clock while measuring and reset it afterwards, also after a crash; needs root",
     )
     group.add_argument(
         "--progress",
@@ -285,3 +316,11 @@ def _failed(name: str, *measurements: Measurement) -> Iterator[tuple[str, str]]:
         if measurement.status == "failed":
             yield name, measurement.reason
             return
+
+
+def percent(text: str) -> float:
+    """An argument such as `5%`, as a fraction. The sign is required: 0.05 could mean either."""
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a percentage such as 5%")
+    return float(match.group(1)) / 100

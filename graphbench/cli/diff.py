@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, say
+from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, say
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
     from graphbench.analysis.diff import DiffRow, DiffTotal
-
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +71,3 @@ def regression_text(worst: DiffRow | DiffTotal, limit: float) -> str:
         f"regression: {name}: {format_duration(worst.before_ns)} before, {format_duration(worst.after_ns)} after, "
         f"{format_percent(slowdown)} slower; allowed are {format_percent(limit)}"
     )
-
-
-def percent(text: str) -> float:
-    """An argument such as `5%`, as a fraction. The sign is required: 0.05 could mean either."""
-    match = _PERCENT.fullmatch(text.strip())
-    if match is None:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a percentage such as 5%")
-    return float(match.group(1)) / 100

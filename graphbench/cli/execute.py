@@ -101,9 +101,13 @@ def _check_options(job: Job, options: MeasureOptions) -> None:
         raise UsageError(
             f"--l2 {options.l2}: only a GPU's cache can be set; on the CPU rows say `warm`", subject="--l2"
         )
-    if options.timer == "cupti" and on_cpu:
+    if options.lock_gpu_clock is not None and on_cpu:
         raise UsageError(
-            f"--timer cupti: it times CUDA devices, but --device is {job.device}",
+            f"--lock-gpu-clock {options.lock_gpu_clock}: only a GPU's clock can be locked", subject="--lock-gpu-clock"
+        )
+    if options.timer in ("cupti", "cuda-events") and on_cpu:
+        raise UsageError(
+            f"--timer {options.timer}: it times CUDA devices, but --device is {job.device}",
             hint="leave out --timer: the CPU is timed by the wall clock",
             subject="--timer",
         )

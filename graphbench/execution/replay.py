@@ -1,15 +1,14 @@
-"""Fresh arguments for every replay (what a graph mutates is shadowed), and the compiled side's forward and backward."""
+"""Fresh arguments for every replay: what a graph mutates is shadowed."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from graphbench.tensors import alias, has_storage, tensors_of
+from graphbench.tensors import alias, has_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,34 +91,3 @@ def _placed(owner: torch.Tensor, geometry: Geometry) -> torch.Tensor:
     """A tensor of its own, no view, over another one's storage."""
     fresh = torch.empty(0, dtype=geometry.dtype, device=owner.device)
     return fresh.set_(owner.untyped_storage(), geometry.offset, geometry.shape, geometry.stride)
-
-
-@contextlib.contextmanager
-def backward_on_this_thread() -> Iterator[None]:
-    """Let the autograd engine launch from the calling thread, whose labels it would otherwise not carry."""
-    with torch.autograd.set_multithreading_enabled(False):
-        yield
-
-
-@dataclass(slots=True)
-class Backward:
-    """A pending backward of one forward run. `run()` may be called once: compiled graphs give their buffers away."""
-
-    outputs: list[torch.Tensor]
-    inputs: list[torch.Tensor]
-    tangents: list[torch.Tensor]
-
-    def run(self) -> tuple[torch.Tensor | None, ...]:
-        """Gradients of the inputs; nobody's `.grad` is touched."""
-        return torch.autograd.grad(self.outputs, self.inputs, self.tangents, allow_unused=True)
-
-
-def backward_of(results: Any, args: Sequence[Any]) -> Backward | None:
-    """The backward of a forward run, with random tangents, or `None` when nothing in it requires grad."""
-    outputs = [tensor for tensor in tensors_of(results) if tensor.requires_grad and tensor.grad_fn is not None]
-    inputs = [tensor for tensor in tensors_of(list(args)) if tensor.requires_grad]
-    if not outputs or not inputs:
-        return None
-    with torch.no_grad():
-        tangents = [torch.randn_like(output) for output in outputs]
-    return Backward(outputs, inputs, tangents)

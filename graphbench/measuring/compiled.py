@@ -9,16 +9,18 @@ from typing import Any
 
 import torch
 
-from graphbench.execution.replay import Backward, backward_of, backward_on_this_thread, shadow
+from graphbench.execution.backward import Backward
+from graphbench.execution.replay import shadow
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import Site
+from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.runs import Label, WholeRun, unmeasured
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
-from graphbench.records import Comparison, KernelRecord, Measurement, PostGradNode
+from graphbench.records import Comparison, KernelRecord, Measurement, PostGradNode, TritonConfig
 from graphbench.regions import Region
 
 RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias")  # keep values and their order
@@ -34,6 +36,7 @@ class CompiledSide:
     isolated: dict[str, Measurement] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
     differences: dict[str, Comparison] = field(default_factory=dict)
+    configs: dict[str, TritonConfig | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: CompiledGraph) -> CompiledSide:
@@ -80,6 +83,7 @@ class CompiledSide:
             call = self._call(site, function, args, kwargs)
             result, verdict = isolator.isolate(call, lambda: function(*args, **kwargs))
             self.isolated[row] = self._stamped(verdict.measurement)
+            self.configs[row] = triton_config(function)
             self._compare(site, args, kwargs, result, expected)
             tick()
             return result
@@ -153,6 +157,7 @@ class CompiledSide:
             isolated=self.isolated.get(row, absent),
             in_graph=in_graph.get(row, absent),
             difference=self.differences.get(row),
+            config=self.configs.get(row),
         )
 
 
@@ -163,6 +168,7 @@ def forward_run(region: Region, label: Label, side: CompiledSide | None) -> Whol
     run = WholeRun(f"{region.key} forward", str(capture.device), lambda: shadow(capture.values), region.compiled_call)
     if side is not None:
         run.instrumented = lambda: side.labelling(label)
+        run.replays_graphs = wrappers.uses_cuda_graphs(side.graph)
     return run
 
 
@@ -171,7 +177,7 @@ def pending_backward(region: Region) -> Backward | None:
     capture = region.capture
     assert capture is not None
     args = shadow(capture.values)
-    return backward_of(region.compiled_call(args), args)
+    return Backward.of_run(region.compiled_call(args), args)
 
 
 def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:
@@ -181,8 +187,7 @@ def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:
 
     def body(pending: Backward | None) -> Any:
         assert pending is not None
-        with backward_on_this_thread():
-            return pending.run()
+        return pending.run()
 
     return WholeRun(
         f"{region.key} backward",
@@ -191,6 +196,7 @@ def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:
         body,
         instrumented=lambda: side.labelling(label),
         values="synthetic",  # its tangents are random
+        replays_graphs=wrappers.uses_cuda_graphs(side.graph),
     )
 
 

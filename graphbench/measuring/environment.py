@@ -11,8 +11,16 @@ from typing import Any
 
 import torch
 
+from graphbench.analysis.grain import stamp_grain_ns
+from graphbench.errors import TimingError
+from graphbench.measuring.options import Timers
 from graphbench.records import SHARED_CPU_NOTE, Environment
 from graphbench.timing import cupti_setup
+from graphbench.timing.base import Session as TimerSession
+from graphbench.timing.base import Timer
+
+GRAIN_LAUNCHES = 64
+GRAIN_ELEMENTS = 1 << 17  # each launch is so much longer than the one before
 
 # Involuntary context switches per second of this process: on two quiet cores 33, with two busy neighbours 240.
 SHARED_CPU_PER_S = 100.0
@@ -34,8 +42,9 @@ class CpuWatch:
         return (f"{SHARED_CPU_NOTE}: {per_s:.0f} involuntary context switches a second; times may be far too long",)
 
 
-def environment(device: torch.device, options: tuple[tuple[str, str], ...]) -> Environment:
-    """The environment of measurements on a device. What cannot be read is `None`."""
+def environment(device: torch.device, options: tuple[tuple[str, str], ...], timers: Timers) -> Environment:
+    """The environment of measurements on a device by these timers. What cannot be read is `None`."""
+    clocks = timers.clocks.read()
     properties: Any = torch.cuda.get_device_properties(device) if device.type == "cuda" else None
     return Environment(
         torch=torch.__version__,
@@ -45,25 +54,31 @@ def environment(device: torch.device, options: tuple[tuple[str, str], ...]) -> E
         num_threads=torch.get_num_threads(),
         triton=_version("triton"),
         cuda=torch.version.cuda,
-        driver=_driver(),
+        driver=driver_version(),
         libcupti=_libcupti() if properties else None,
         options=options,
         gpu=properties.name if properties else None,
         gpu_l2_bytes=properties.L2_cache_size if properties else None,
         gpu_memory_bytes=properties.total_memory if properties else None,
-        sm_clock_mhz=_sm_clock_mhz(device) if properties else None,
+        sm_clock_mhz=clocks.sm_mhz if clocks else None,
+        stamp_grain_ns=_stamp_grain_ns(timers.running, device) if timers.running.name == "cupti" else None,
     )
 
 
-def _sm_clock_mhz(device: torch.device) -> int | None:
-    """The SM clock now, through NVML; `None` without the extra `gpu`.
+def _stamp_grain_ns(timer: Timer, device: torch.device) -> int | None:
+    """The step of the device's time stamps, from kernels of different lengths; `None` when they could not be timed."""
+    block = torch.zeros(GRAIN_LAUNCHES * GRAIN_ELEMENTS, device=device)
 
-    Source: `torch.cuda.clock_rate`, torch 2.11.
-    """
+    def body(session: TimerSession) -> None:
+        for sample in range(GRAIN_LAUNCHES):
+            with session.label("stamp grain", sample):
+                block[: (sample + 1) * GRAIN_ELEMENTS].fill_(1.0)
+
     try:
-        return int(torch.cuda.clock_rate(device))
-    except (ImportError, RuntimeError):
+        samples = timer.record(body).rows["stamp grain"]
+    except TimingError:
         return None
+    return stamp_grain_ns([sample.busy_ns for sample in samples.values()])
 
 
 def _version(distribution: str) -> str | None:
@@ -82,7 +97,7 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _driver() -> str | None:
+def driver_version() -> str | None:
     """The kernel driver's version as Linux shows it."""
     version = Path("/proc/driver/nvidia/version")
     if not version.is_file():

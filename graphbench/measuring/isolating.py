@@ -9,13 +9,16 @@ from typing import Any
 
 import torch
 
+from graphbench.analysis.stats import quantile
 from graphbench.errors import GraphbenchError, first_line
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.specs import unit_key
 from graphbench.measuring.options import Timers
 from graphbench.records import Measurement, Policy
 from graphbench.timing import loop
+from graphbench.timing.batch import CudaHold, batch_times
 
+BATCH_BELOW_NS = 20_000  # what is longer, launch overhead does not drown
 UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted")
 
 
@@ -86,7 +89,8 @@ class Isolator:
         try:
             with _own_stream(self.device) as stream:
                 unit = self._unit(call, stream)
-                return unit, Verdict(self._timed(unit), unit.is_view, unit.has_effect)
+                measurement = self._batched(self._timed(unit), call, unit, stream)
+                return unit, Verdict(measurement, unit.is_view, unit.has_effect)
         except GraphbenchError as error:
             return unit, Verdict(Measurement(status="failed", reason=error.message))
         except Exception as error:  # noqa: BLE001 - whatever the user's op raises fails its row, not the run
@@ -98,7 +102,20 @@ class Isolator:
     def _timed(self, unit: BenchUnit) -> Measurement:
         if unit.device == "cpu" != self.device.type and not unit.may_launch_nothing:
             return Measurement(status="skipped", reason=f"runs on the CPU, not on {self.device}")
-        return loop.measure(self.timers.isolated, unit, self.policy, values=self.policy.values)
+        timers, policy = self.timers, self.policy
+        return loop.measure(timers.isolated, unit, policy, values=policy.values, clocks=timers.clocks)
+
+    def _batched(self, measurement: Measurement, call: Call, first: BenchUnit, stream: int | None) -> Measurement:
+        """The measurement, with the batch times of a tiny unit beside its own."""
+        samples, size = measurement.samples, self.policy.batch
+        if samples is None or size is None or not 0 < quantile(samples.busy_ns, 0.5) < BATCH_BELOW_NS:
+            return measurement
+        hold = CudaHold(first.device) if self.device.type == "cuda" else None
+        try:
+            units = [first, *(self._unit(call, stream) for _ in range(size - 1))]
+            return replace(measurement, batch_ns=batch_times(self.timers.running, units, self.policy, hold=hold))
+        except GraphbenchError as error:
+            return replace(measurement, warnings=(*measurement.warnings, f"no batch: {error.message}"))
 
     def _unit(self, call: Call, stream: int | None) -> BenchUnit:
         kwargs = dict(call.kwargs)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import torch
 
-from graphbench.errors import SetupError, UsageError
+from graphbench.errors import UsageError
 from graphbench.records import CacheState, Policy, ValuePolicy
 from graphbench.timing.base import Timer
+from graphbench.timing.clocks import ClockSource, NoClocks, clock_source
+from graphbench.timing.events import EventTimer
 from graphbench.timing.wallclock import WallClock
 
-TimerChoice = Literal["auto", "cupti", "wallclock"]
+TimerChoice = Literal["auto", "cupti", "wallclock", "cuda-events"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,8 @@ class MeasureOptions:
     """Keywords of `graphbench.measure()` and `graphbench.profile()`.
 
     Args:
-        timer: `auto` takes `cupti` for regions on a CUDA device and `wallclock` on the CPU.
+        timer: `auto` takes `cupti` for regions on a CUDA device, `wallclock` on the CPU and timing events on other
+            devices. `cuda-events`, only on request, times CUDA as those are timed; never compare it with `cupti`.
         l2: what isolated units find in the device's L2 cache; `None` means `cold-read` on a device, `warm` on the CPU.
         values: `captured` repeats units on the values seen, `synthetic` on random ones of the same kind.
         warmup_ms: warm-up budget per unit.
@@ -30,6 +33,10 @@ class MeasureOptions:
         progress: show a progress bar on stderr; `None` means for anything over two seconds on a terminal.
         subject: what the profile calls the thing it measured.
         superseded: also measure regions that a recompile took over from.
+        noise: go on sampling a unit until its median is known to this part of itself, as 0.01, or `noise_ms` are up.
+        noise_ms: how long a unit may be sampled for that.
+        batch: also time so many copies of every tiny unit queued back to back: a theoretical time without overhead.
+        lock_gpu_clock: hold the GPU's SM clock at so many MHz while measuring; needs root. Reset afterwards.
     """
 
     timer: TimerChoice = "auto"
@@ -42,6 +49,10 @@ class MeasureOptions:
     progress: bool | None = None
     subject: str = ""
     superseded: bool = False
+    noise: float | None = None
+    noise_ms: float = 1000.0
+    batch: int | None = None
+    lock_gpu_clock: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant.
@@ -55,46 +66,88 @@ class MeasureOptions:
                 raise UsageError(f"{name}={value!r}: expected one of {', '.join(known)}", subject=name)
         if self.l2 is not None and self.l2 not in get_args(CacheState):
             raise UsageError(f"l2={self.l2!r}: expected one of {', '.join(get_args(CacheState))}", subject="l2")
-        for name, number, least in (("warmup_ms", self.warmup_ms, 0.0), ("measure_ms", self.measure_ms, 0.0)):
+        for name, number, least in (
+            ("warmup_ms", self.warmup_ms, 0.0),
+            ("measure_ms", self.measure_ms, 0.0),
+            ("noise_ms", self.noise_ms, 0.0),
+        ):
             if not number >= least:
                 raise UsageError(f"{name}={number!r}: expected a number of milliseconds, at least 0", subject=name)
         if self.repeat is not None and self.repeat < 1:
             raise UsageError(f"repeat={self.repeat!r}: expected at least 1", subject="repeat")
         if self.warmup is not None and self.warmup < 0:
             raise UsageError(f"warmup={self.warmup!r}: expected at least 0", subject="warmup")
+        if self.noise is not None and not 0 < self.noise < 1:
+            raise UsageError(f"noise={self.noise!r}: expected a part of the median, as 0.01", subject="noise")
+        if self.batch is not None and self.batch < 2:
+            raise UsageError(f"batch={self.batch!r}: expected at least 2 calls", subject="batch")
+        if self.lock_gpu_clock is not None and self.lock_gpu_clock < 1:
+            raise UsageError(
+                f"lock_gpu_clock={self.lock_gpu_clock!r}: expected a clock in MHz", subject="lock_gpu_clock"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Timers:
-    """One instrument in two cache states: `isolated` for units, `running` (warm) for whole runs in execution order."""
+    """One instrument in two cache states: `isolated` for units, `running` (warm) for whole runs in execution order.
+
+    `clocks` reads the clocks of the device that they time.
+    """
 
     isolated: Timer
     running: Timer
+    clocks: ClockSource = field(default_factory=NoClocks)
 
 
 def timers_for(options: MeasureOptions, device: torch.device) -> Timers:
     """The instruments for what runs on a device.
 
     Raises:
-        UsageError: an L2 state for the CPU, or a wall clock for a device.
-        SetupError: no CUPTI for a CUDA device, or a device that graphbench cannot time.
+        UsageError: a timer, an L2 state or a locked clock that the device does not have.
+        SetupError: no CUPTI for a CUDA device, or another device without timing events.
     """
     if device.type == "cpu":
-        if options.timer == "cupti":
-            raise UsageError("timer='cupti' times CUDA devices; this model runs on the CPU", hint="use timer='auto'")
+        if options.timer in ("cupti", "cuda-events"):
+            raise UsageError(
+                f"timer={options.timer!r} times CUDA devices; this model runs on the CPU", hint="use timer='auto'"
+            )
         if options.l2 not in (None, "warm"):
             raise UsageError(f"l2={options.l2!r}: the CPU's caches are not cleared", hint="leave l2 out on the CPU")
+        if options.lock_gpu_clock is not None:
+            raise UsageError(
+                f"lock_gpu_clock={options.lock_gpu_clock}: this model runs on the CPU, whose clock is not locked",
+                hint="leave lock_gpu_clock out on the CPU",
+                subject="lock_gpu_clock",
+            )
         return Timers(WallClock(), WallClock())
-    if device.type != "cuda":
-        raise SetupError(
-            f"no timer for device type {device.type!r}", hint="run the model on a CUDA device or on the CPU"
-        )
     if options.timer == "wallclock":
-        raise UsageError("timer='wallclock' cannot see device time", hint="use timer='auto' or 'cupti'")
+        raise UsageError("timer='wallclock' cannot see device time", hint="use timer='auto'")
+    name = str(torch.empty(0, device=device).device)  # with its index
+    if device.type != "cuda":
+        return _accelerator_timers(options, name)
+    if options.timer == "cuda-events":
+        return Timers(EventTimer(name, options.l2 or "cold-read"), EventTimer(name, "warm"), clock_source(name))
     from graphbench.timing.cupti import CuptiTimer
 
-    name = str(torch.empty(0, device=device).device)  # with its index
-    return Timers(CuptiTimer(name, options.l2 or "cold-read"), CuptiTimer(name, "warm"))
+    return Timers(CuptiTimer(name, options.l2 or "cold-read"), CuptiTimer(name, "warm"), clock_source(name))
+
+
+def _accelerator_timers(options: MeasureOptions, device: str) -> Timers:
+    """Timing events of a device that is neither the CPU nor CUDA. What only CUDA has is refused."""
+    asked = (
+        ("timer", options.timer, options.timer != "auto"),
+        ("l2", options.l2, options.l2 not in (None, "warm")),
+        ("lock_gpu_clock", options.lock_gpu_clock, options.lock_gpu_clock is not None),
+    )
+    for name, value, refused in asked:
+        if refused:
+            raise UsageError(
+                f"{name}={value!r} is for CUDA devices; this model runs on {device}",
+                hint=f"leave {name} out",
+                subject=name,
+            )
+    timer = EventTimer(device, "warm")
+    return Timers(timer, timer)
 
 
 def policy_of(options: MeasureOptions, timers: Timers) -> Policy:
@@ -107,4 +160,8 @@ def policy_of(options: MeasureOptions, timers: Timers) -> Policy:
         measure_ms=options.measure_ms,
         warmup=options.warmup,
         repeat=options.repeat,
+        noise=options.noise,
+        noise_ms=options.noise_ms,
+        batch=options.batch,
+        lock_gpu_clock_mhz=options.lock_gpu_clock,
     )

@@ -11,7 +11,6 @@ import torch
 
 from graphbench.capture import ambient
 from graphbench.errors import CaptureError
-from graphbench.inductor.wrapper import uses_cuda_graphs
 from graphbench.isolate.compare import compare_trees
 from graphbench.measuring import compiled as compiling
 from graphbench.measuring.compiled import CompiledSide
@@ -36,7 +35,6 @@ from graphbench.regions import Region
 Tick = Callable[[], None]
 PHASES: tuple[Phase, ...] = ("forward", "backward")
 RANDOM = "random ops draw other numbers when compiled"
-CUDA_GRAPHS = "kernels are measured uncaptured; the plain run replays CUDA graphs, which also copies inputs"
 
 
 def skipped(region: Region, reason: str) -> RegionRecord:
@@ -131,8 +129,6 @@ class _Measuring:
                 found[phase] = CompiledSide.of(graph)
                 if graph.fault:
                     self.notes.append(f"{phase}: kernels could not be mapped to nodes: {graph.fault}")
-                if uses_cuda_graphs(graph):
-                    self.notes.append(f"{phase}: {CUDA_GRAPHS}")
         if "forward" not in found or not found["forward"].wrapper.sites:
             self.notes.append(
                 "Inductor made no kernels of the forward graph: it does nothing, or only returns its inputs"
@@ -144,7 +140,7 @@ class _Measuring:
         runs = self._runs(label)
         before = {name: undisturbed(run, self.timers, self.policy) for name, (run, _) in runs.items()}
         measured = {
-            name: measure_side(before[name], run, label, rows, self.timers, self.policy)
+            name: measure_side(before[name], run, label, rows, self.timers, self.policy, self.notes)
             for name, (run, rows) in runs.items()
         }
         absent: tuple[Side, dict[str, Measurement]] = (Side(reason=self._no_backward()), {})

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from graphbench.analysis.stats import quantile
-from graphbench.errors import CaptureError, GraphbenchError, first_line
+from graphbench.errors import AttributionError, CaptureError, GraphbenchError, first_line
 from graphbench.measuring.options import Timers
 from graphbench.records import NOT_MEASURED, Measurement, Policy, Side, ValuePolicy
 from graphbench.timing import loop
-from graphbench.timing.base import Session
+from graphbench.timing.base import Recording, Session, SplitsReplays
 from graphbench.timing.host import host_times
 
 MOST_RUNS = 50
@@ -25,7 +25,8 @@ WALL_WARMUPS = 3
 class WholeRun:
     """A `timing.loop.Unit` over a whole run: `setup` makes fresh arguments, `body` runs on what it returned.
 
-    `instrumented` is entered around the labelled runs, for what must be in place while labels are taken.
+    `instrumented` is entered around the labelled runs, for what must be in place while labels are taken. A run that
+    `replays_graphs` is labelled without CUDA graphs; its replays are then split over the same rows.
     """
 
     name: str
@@ -33,6 +34,7 @@ class WholeRun:
     setup: Callable[[], Any]
     body: Callable[[Any], Any]
     instrumented: Callable[[], AbstractContextManager[None]] = nullcontext
+    replays_graphs: bool = False
     may_launch_nothing: bool = True
     needs_restore: bool = True
     values: ValuePolicy = "captured"
@@ -61,7 +63,7 @@ class WholeRun:
         """Device allocations so far; `None` on the CPU."""
         if not self.device.startswith("cuda"):
             return None
-        return int(torch.cuda.memory_stats(self.device)["num_device_alloc"])
+        return int(torch.cuda.memory_stats_as_nested_dict(self.device)["num_device_alloc"])
 
 
 @contextmanager
@@ -115,7 +117,13 @@ def undisturbed(run: WholeRun, timers: Timers, policy: Policy) -> Side:
 
 
 def measure_side(
-    side: Side, run: WholeRun, label: Label, rows: Callable[[], list[str]], timers: Timers, policy: Policy
+    side: Side,
+    run: WholeRun,
+    label: Label,
+    rows: Callable[[], list[str]],
+    timers: Timers,
+    policy: Policy,
+    notes: list[str],
 ) -> tuple[Side, dict[str, Measurement]]:
     """Time a run as a whole, then again with every row labelled.
 
@@ -126,6 +134,7 @@ def measure_side(
         rows: the rows that it labels, asked for afterwards.
         timers: instruments; whole runs find the caches as the run before left them.
         policy: budgets.
+        notes: extended by why CUDA-graph replays could not be split.
 
     Returns:
         The side's totals, and in-graph measurements by row. When something fails, a side that says why.
@@ -133,7 +142,7 @@ def measure_side(
     if side.reason:
         return replace(side, plain=Measurement(status="failed", reason=side.reason)), {}
     try:
-        plain = loop.measure(timers.running, run, policy, values=run.values, whole=True)
+        plain = loop.measure(timers.running, run, policy, values=run.values, whole=True, clocks=timers.clocks)
     except GraphbenchError as error:
         return replace(side, reason=error.message, plain=Measurement(status="failed", reason=error.message)), {}
     n_runs = policy.repeat or _budgeted(quantile(side.wall_ns, 0.5), policy)
@@ -153,13 +162,41 @@ def measure_side(
     try:
         with run.instrumented():
             recording = timers.running.record(body)
+        nodes = None
+        if run.replays_graphs:
+            recording, nodes = _replayed(run, recording, n_runs, timers, notes)
         totals = loop.run_record(recording, n_runs)
         found = loop.in_graph(
             recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values=run.values
         )
     except GraphbenchError as error:
         return replace(side, reason=error.message, plain=plain), {}
-    return replace(side, run=totals, plain=plain), found
+    return replace(side, run=totals, plain=plain, graph_nodes=nodes), found
+
+
+def _replayed(
+    run: WholeRun, labelled: Recording, n_runs: int, timers: Timers, notes: list[str]
+) -> tuple[Recording, int | None]:
+    """The run's CUDA-graph replays, split over the rows of a labelled run, and how many nodes each has.
+
+    When they cannot be split, the labelled run serves, and a note says why.
+    """
+
+    def body(session: Session) -> None:
+        if not isinstance(session, SplitsReplays):
+            raise AttributionError(f"the timer {timers.running.name} does not see the nodes of CUDA graphs")
+        for sample in range(n_runs):
+            with session.preparation():
+                run.prepare()
+            with session.window(sample), session.replay(sample, labelled.order):
+                result = run.run()
+            del result
+
+    try:
+        return timers.running.record(body), len(labelled.order)
+    except AttributionError as error:
+        notes.append(f"{run.name}: in-graph times are of runs without CUDA graphs, since {error.message}")
+        return labelled, None
 
 
 def _budgeted(typical_ns: float, policy: Policy) -> int:

@@ -15,6 +15,7 @@ from graphbench.errors import CaptureError, GraphbenchError, UsageError, first_l
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.sites import Site
 from graphbench.measuring.compiled import CompiledSide
+from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, timers_for
 from graphbench.measuring.runs import Label
 from graphbench.measuring.whole import measure_session, nothing_captured
@@ -48,7 +49,8 @@ def profile_step(
             raise nothing_captured(session)
         device = next((region.capture.device for region in session.regions if region.capture), torch.device("cpu"))
         recorder = StepRecorder(session, timers_for(options, device).running)
-        record = recorder.record(step, args, [wall_ns for wall_ns, compiled in timed if not compiled])
+        with clock_lock(options, device):
+            record = recorder.record(step, args, [wall_ns for wall_ns, compiled in timed if not compiled])
     return measure_session(session, options, step=record, reached=recorder.reached)
 
 

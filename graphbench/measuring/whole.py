@@ -15,11 +15,13 @@ from tqdm import tqdm
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import CaptureError, GraphbenchError
 from graphbench.measuring.environment import CpuWatch, environment
-from graphbench.measuring.options import MeasureOptions, policy_of, timers_for
+from graphbench.measuring.locking import clock_lock
+from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
 from graphbench.measuring.region import Tick, measure_region, skipped, unit_count
-from graphbench.records import HELD_NOTE, ProfileRecord, RegionRecord, StepRecord
+from graphbench.records import HELD_NOTE, Policy, ProfileRecord, RegionRecord, StepRecord
 from graphbench.regions import Region
 from graphbench.session import Session
+from graphbench.timing.clocks import ClockSource, NoClocks
 
 NEVER_CALLED = "compiled, but never called"
 NO_OPS = "its graph has no ops"
@@ -39,7 +41,7 @@ def measure_session(
     Raises:
         CaptureError: nothing was captured; the message says why.
         UsageError: an option that does not fit the device.
-        SetupError: the instrument for the device is missing.
+        SetupError: the instrument for the device is missing, or its clock cannot be locked or reset.
     """
     if not session.regions:
         raise nothing_captured(session)
@@ -48,29 +50,31 @@ def measure_session(
     policy = policy_of(options, timers)
     records: list[RegionRecord] = []
     watch = CpuWatch()
-    with _progress(session.regions, options.progress) as tick:
+    with clock_lock(options, device), _progress(session.regions, options.progress) as tick:
         for region in session.regions:
             reason = _why_not(session, region, options, device, reached)
-            if reason:
-                records.append(skipped(region, reason))
-                continue
-            try:
-                records.append(measure_region(region, timers, policy, tick))
-            except GraphbenchError as error:
-                records.append(replace(skipped(region, error.message), status="failed"))
+            records.append(skipped(region, reason) if reason else _measured(region, timers, policy, tick))
+        measured_on = environment(device, _options(session), timers)
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=_own_version(),
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         subject=options.subject,
-        environment=environment(device, _options(session)),
+        environment=measured_on,
         policy=policy,
         regions=tuple(records),
         breaks=tuple(session.breaks()),
         recompiles=session.recompiles(),
         step=step,
-        notes=(*_notes(session), *(watch.notes() if device.type == "cpu" else ())),
+        notes=(*_notes(session), *_clock_notes(timers.clocks), *(watch.notes() if device.type == "cpu" else ())),
     )
+
+
+def _measured(region: Region, timers: Timers, policy: Policy, tick: Tick) -> RegionRecord:
+    try:
+        return measure_region(region, timers, policy, tick)
+    except GraphbenchError as error:
+        return replace(skipped(region, error.message), status="failed")
 
 
 def _why_not(
@@ -137,6 +141,11 @@ def _notes(session: Session) -> tuple[str, ...]:
     if session.empty_graphs:
         notes.append(f"{session.empty_graphs} graphs without ops were compiled and left out")
     return tuple(notes)
+
+
+def _clock_notes(clocks: ClockSource) -> tuple[str, ...]:
+    """Why the GPU's clocks are unknown, where it has some."""
+    return (f"GPU clocks unknown: {clocks.reason}",) if isinstance(clocks, NoClocks) and clocks.reason else ()
 
 
 def _own_version() -> str:

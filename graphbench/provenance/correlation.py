@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from graphbench.errors import TimingError
+from graphbench.provenance.graph_replay import Replay, split_replay
 from graphbench.records import ActivityKind, DeviceKernel
 
 WINDOW_SLACK_NS: Final = 50_000
@@ -28,7 +29,7 @@ class Marker(Enum):
 
 PREPARATION: Final = Marker.PREPARATION
 Label = tuple[str, int]
-Owner = Label | Marker
+Owner = Label | Marker | Replay
 
 
 class Launch(NamedTuple):
@@ -90,12 +91,19 @@ NOTHING: Final = DeviceCost(busy_ns=0, kernel_ns=0, copy_ns=0, memset_ns=0, span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCost:
-    """Device totals of one sample: sum of its rows' `busy_ns` + `unattributed_ns` - `overlap_ns` = `busy_ns`."""
+    """Device totals of one sample: its rows' `busy_ns` + `beside_ns` + `unattributed_ns` - `overlap_ns` = `busy_ns`.
+
+    `beside_ns` is what a labelled run of CUDA-graph replays did beside its graphs; 0 for any other run.
+    """
 
     busy_ns: int
+    beside_ns: int
     unattributed_ns: int
     overlap_ns: int
     n_kernels: int
+
+
+IDLE: Final = RunCost(busy_ns=0, beside_ns=0, unattributed_ns=0, overlap_ns=0, n_kernels=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,33 +130,62 @@ def attribute(
     Args:
         activities: recorded device work, in any order.
         external_ids: correlation id -> external id.
-        owners: external id -> (row, sample), or `PREPARATION` for work that must not count.
+        owners: external id -> (row, sample), `PREPARATION` for work that must not count, or a `Replay` to split.
         windows: stamps of whole runs, one per sample, in the clock of the activities.
 
     Raises:
         TimingError: an activity without a time stamp, one that ends before it starts, or an unknown external id.
+        AttributionError: a CUDA-graph replay cannot be split.
     """
     labelled: dict[Label, list[Activity]] = defaultdict(list)
     loose: list[Activity] = []
+    replayed: dict[int, tuple[Replay, list[Activity]]] = {}
     for activity in activities:
         _check_stamps(activity)
         owner = _owner(activity, external_ids, owners)
         if owner is None:
             loose.append(activity)
+        elif isinstance(owner, Replay):
+            replayed.setdefault(owner.sample, (owner, []))[1].append(activity)
+            if replayed[owner.sample][0].order != owner.order:
+                raise TimingError(
+                    f"sample {owner.sample} was labelled as replays of two different runs",
+                    hint="label each whole run with one order",
+                )
         elif not isinstance(owner, Marker):
             labelled[owner].append(activity)
+    beside: dict[int, list[Activity]] = {}
+    for sample, (replay, work) in replayed.items():
+        found = split_replay(work, replay.order)
+        beside[sample] = found.beside
+        for row, nodes in found.rows.items():
+            labelled[row, sample].extend(nodes)
     unlabelled = _by_window(loose, windows) if windows else _by_first_start(loose, labelled)
     rows: dict[str, dict[int, DeviceCost]] = defaultdict(dict)
     for (row, sample), work in labelled.items():
         rows[row][sample] = device_cost(work)
     unclaimed = [activity for work in unlabelled.values() for activity in work]
-    return Attribution(rows=dict(rows), runs=_run_costs(labelled, unlabelled, rows), unattributed=_names(unclaimed))
+    runs = _run_costs(labelled, unlabelled, beside, rows)
+    return Attribution(rows=dict(rows), runs=runs, unattributed=_names(unclaimed))
 
 
 def device_cost(activities: Sequence[Activity]) -> DeviceCost:
     """Sum up what one label did on the device."""
     if not activities:
         return NOTHING
+    if len(activities) == 1:  # most labels: no unions to take
+        (only,) = activities
+        length = only.end_ns - only.start_ns
+        kernel, copy, memset = (length if only.kind == kind else 0 for kind in ("kernel", "copy", "memset"))
+        return DeviceCost(
+            busy_ns=length,
+            kernel_ns=kernel,
+            copy_ns=copy,
+            memset_ns=memset,
+            span_ns=length,
+            n_kernels=int(only.kind == "kernel"),
+            work=_work(activities),
+        )
     return DeviceCost(
         busy_ns=busy_ns(activities),
         kernel_ns=busy_ns([a for a in activities if a.kind == "kernel"]),
@@ -245,13 +282,15 @@ def _by_first_start(
 def _run_costs(
     labelled: Mapping[Label, Sequence[Activity]],
     unlabelled: Mapping[int, Sequence[Activity]],
+    beside: Mapping[int, Sequence[Activity]],
     rows: Mapping[str, Mapping[int, DeviceCost]],
 ) -> dict[int, RunCost]:
     everything: dict[int, list[Activity]] = defaultdict(list)
     for (_, sample), work in labelled.items():
         everything[sample].extend(work)
-    for sample, loose in unlabelled.items():
-        everything[sample].extend(loose)
+    for loose in (unlabelled, beside):
+        for sample, work in loose.items():
+            everything[sample].extend(work)
     sums: dict[int, int] = defaultdict(int)
     for samples in rows.values():
         for sample, cost in samples.items():
@@ -259,18 +298,19 @@ def _run_costs(
     runs = {}
     for sample, activities in everything.items():
         busy = busy_ns(activities)
-        unattributed = busy_ns(unlabelled.get(sample, ()))
+        unattributed, apart = busy_ns(unlabelled.get(sample, ())), busy_ns(beside.get(sample, ()))
         runs[sample] = RunCost(
             busy_ns=busy,
+            beside_ns=apart,
             unattributed_ns=unattributed,
-            overlap_ns=sums[sample] + unattributed - busy,
+            overlap_ns=sums[sample] + apart + unattributed - busy,
             n_kernels=sum(activity.kind == "kernel" for activity in activities),
         )
     return runs
 
 
 def _work(activities: Iterable[Activity]) -> tuple[DeviceKernel, ...]:
-    ordered = sorted(activities, key=lambda activity: activity.start_ns)
+    ordered = sorted(activities, key=_in_time)
     kinds = dict.fromkeys((a.kind, a.name, a.launch, a.stream_id, a.device_id) for a in ordered)
     return tuple(_device_kernel(*entry) for entry in kinds)
 
@@ -295,5 +335,9 @@ def _device_kernel(kind: ActivityKind, name: str, launch: Launch | None, stream:
 
 
 def _names(activities: Iterable[Activity]) -> tuple[str, ...]:
-    ordered = sorted(activities, key=lambda activity: activity.start_ns)
-    return tuple(dict.fromkeys(activity.name for activity in ordered))
+    return tuple(dict.fromkeys(activity.name for activity in sorted(activities, key=_in_time)))
+
+
+def _in_time(activity: Activity) -> tuple[int, ...]:
+    """Stamps advance in steps: what starts in one step keeps an order that its records' does not change."""
+    return activity.start_ns, activity.end_ns, activity.device_id, activity.stream_id, activity.correlation_id

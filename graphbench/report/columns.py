@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from graphbench.analysis.diff import DiffRow
 from graphbench.analysis.fusion import FusionRow
@@ -12,19 +11,23 @@ from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import GapRow, NodeRow
 from graphbench.errors import UsageError
 from graphbench.records import Comparison, NodeRole, Role
-from graphbench.report.names import (
-    Shorten,
-    shorten,
-    shorten_fate,
-    shorten_head,
-    shorten_kernel_of_kind,
-    shorten_source,
-    shorten_tail,
-)
+from graphbench.report.column import Column, sort_keys
+from graphbench.report.device_columns import BATCH_COLUMN, CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, in_csv
+from graphbench.report.names import shorten_fate, shorten_head, shorten_kernel_of_kind, shorten_source, shorten_tail
 
-RowT = TypeVar("RowT")
-Kind = Literal["text", "time", "fraction", "ratio", "number"]
-Shown = Literal["always", "several", "wide", "csv"]
+__all__ = [
+    "DIFF_COLUMNS",
+    "FUSION_COLUMNS",
+    "FUSION_LAUNCH_COLUMNS",
+    "GAP_COLUMNS",
+    "NODE_COLUMNS",
+    "NODE_LAUNCH_COLUMNS",
+    "Column",
+    "difference_text",
+    "find_sort",
+    "roles_text",
+    "sort_keys",
+]
 
 _ROLE_WORDS: tuple[tuple[Role, str], ...] = (
     ("executes", ""),
@@ -35,55 +38,6 @@ _ROLE_WORDS: tuple[tuple[Role, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column(Generic[RowT]):
-    """One column. `name` heads it in text; `key` is its name in CSV and for sorting.
-
-    Times are given in nanoseconds, fractions as 0 to 1; `None` is a missing value. `shown`: `always`; `several` where
-    its values differ between rows; with `wide`; or in `csv` only. A text column may be shortened by `shorten`, down to
-    `shrink` characters. Rows are sorted by `order`, where the text shown would sort wrongly.
-    """
-
-    name: str
-    key: str
-    kind: Kind
-    get: Callable[[RowT], object]
-    shown: Shown = "always"
-    shrink: int = 8
-    shorten: Shorten = shorten
-    marks: Callable[[RowT], str] | None = None
-    order: Callable[[RowT], object] | None = None
-
-    @property
-    def align(self) -> Literal["left", "right"]:
-        """Texts stand left, numbers right."""
-        return "left" if self.kind == "text" else "right"
-
-    @property
-    def csv_name(self) -> str:
-        """Name with unit, such as `isolated_p50_ns`."""
-        return self.key + {"time": "_ns", "fraction": "_percent"}.get(self.kind, "")
-
-    @property
-    def word(self) -> str:
-        """Its header in one line and lower case, as a reader would type it: `in-graph`, `p90/p50`, `max diff`."""
-        text = self.name.replace("-\n", "-").replace("/\n", "/").replace("\n", " ")
-        return text.rstrip(".").casefold()
-
-
-def sort_keys(columns: tuple[Column[RowT], ...], cost: str) -> Mapping[str, Callable[[RowT], object]]:
-    """What rows can be sorted by: `cost`, which is the column of that key, and each column by its header or its key.
-
-    Of columns with one header the first that text shows is meant.
-    """
-    keys = {column.key: column.order or column.get for column in columns}
-    words: dict[str, Callable[[RowT], object]] = {}
-    for column in columns:
-        if column.shown != "csv":
-            words.setdefault(column.word, column.order or column.get)
-    return {"cost": keys[cost], **words, **keys}
-
-
 def find_sort(text: str) -> str:
     """A sort key as tables know it, from what a user typed; capitals do not matter.
 
@@ -91,7 +45,7 @@ def find_sort(text: str) -> str:
         UsageError: no table of a report has such a column; the hint lists the headers.
     """
     word = " ".join(text.split()).casefold()
-    columns: list[Column[Any]] = [*NODE_COLUMNS, *FUSION_COLUMNS, *GAP_COLUMNS]
+    columns: list[Column[Any]] = [*NODE_COLUMNS, *FUSION_COLUMNS, *GAP_COLUMNS, *LAUNCH_COLUMNS, *CONFIG_COLUMNS]
     shown = ["cost", *dict.fromkeys(column.word for column in columns if column.shown != "csv")]
     if word not in shown and word not in {column.key for column in columns}:
         raise UsageError(f"unknown sort key {text!r}", hint=f"sort by one of: {', '.join(shown)}", subject="sort")
@@ -156,6 +110,7 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs, shrink=10),
     Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns, marks=_marks),
     Column(name="p90", key="isolated_p90", kind="time", get=_of_isolated(lambda s: s.p90)),
+    BATCH_COLUMN,
     Column(name="p10", key="isolated_p10", kind="time", get=_of_isolated(lambda s: s.p10), shown="wide"),
     Column(name="mean", key="isolated_mean", kind="time", get=_of_isolated(lambda s: s.mean), shown="wide"),
     Column(name="min", key="isolated_min", kind="time", get=_of_isolated(lambda s: s.minimum), shown="wide"),
@@ -171,7 +126,7 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
-    Column(name="kern.", key="launches", kind="number", get=lambda row: row.launches),
+    COUNT_COLUMN,
     Column(name="fate", key="fate", kind="text", get=lambda row: row.fate, shrink=22, shorten=shorten_fate),
     Column(name="kernels", key="kernels", kind="text", get=lambda row: " ".join(row.kernels), shown="csv"),
     Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
@@ -181,6 +136,7 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
     Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
+    *in_csv(LAUNCH_COLUMNS),
 )
 
 FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
@@ -200,6 +156,7 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
         name="nodes", key="nodes", kind="text", get=lambda row: roles_text(row.roles), shrink=12, shorten=shorten_head
     ),
     Column(name="fused", key="fused_p50", kind="time", get=lambda row: row.fused_ns, marks=_marks),
+    BATCH_COLUMN,
     Column(name="p10", key="isolated_p10", kind="time", get=_of_fused(lambda s: s.p10), shown="wide"),
     Column(name="p90", key="isolated_p90", kind="time", get=_of_fused(lambda s: s.p90), shown="wide"),
     Column(name="mean", key="isolated_mean", kind="time", get=_of_fused(lambda s: s.mean), shown="wide"),
@@ -234,6 +191,22 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
     Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
+    *in_csv((COUNT_COLUMN, *LAUNCH_COLUMNS, *CONFIG_COLUMNS)),
+)
+
+NODE_LAUNCH_COLUMNS: tuple[Column[NodeRow], ...] = (
+    *(column for column in NODE_COLUMNS if column.key in ("region", "name", "op_type")),
+    Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns),
+    COUNT_COLUMN,
+    *LAUNCH_COLUMNS,
+)
+
+FUSION_LAUNCH_COLUMNS: tuple[Column[FusionRow], ...] = (
+    *(column for column in FUSION_COLUMNS if column.key in ("region", "phase", "kernel", "kind")),
+    Column(name="p50", key="isolated_p50", kind="time", get=_of_fused(lambda s: s.p50)),
+    COUNT_COLUMN,
+    *LAUNCH_COLUMNS,
+    *CONFIG_COLUMNS,
 )
 
 GAP_COLUMNS: tuple[Column[GapRow], ...] = (

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.fusion import fusion_rows
-from graphbench.analysis.views import node_rows, sort_rows
+from graphbench.analysis.views import node_rows, sort_rows, verdict_grain_ns
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
-from graphbench.report.columns import FUSION_COLUMNS, NODE_COLUMNS, Column, find_sort, sort_keys
+from graphbench.report.column import Column, sort_keys
+from graphbench.report.columns import FUSION_COLUMNS, NODE_COLUMNS, find_sort
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -39,7 +40,7 @@ class CsvReporter:
             keys = sort_keys(NODE_COLUMNS, "isolated_p50")
             return _write(NODE_COLUMNS, sort_rows(node_rows(record), keys, sort, top))
         if table == "fusions":
-            rows = [row for region in record.regions for row in fusion_rows(region)]
+            rows = [row for region in record.regions for row in fusion_rows(region, grain_ns=verdict_grain_ns(record))]
             return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "fused_p50"), sort, top))
         raise UsageError(f"unknown table {table!r}", hint="the tables are: nodes, fusions", subject="table")
 

@@ -8,7 +8,8 @@ from graphbench.analysis.diff import Diff, DiffTotal
 from graphbench.analysis.stats import SAME_WITHIN
 from graphbench.analysis.views import sort_rows
 from graphbench.report.base import DEFAULT_WIDTH
-from graphbench.report.columns import DIFF_COLUMNS, Column, sort_keys
+from graphbench.report.column import Column, sort_keys
+from graphbench.report.columns import DIFF_COLUMNS
 from graphbench.report.grid import build, draw, wrap
 from graphbench.report.names import clean
 from graphbench.report.overview import names_text
@@ -34,7 +35,8 @@ def render_diff(result: Diff, *, top: int | None = None, width: int = DEFAULT_WI
     Raises:
         UsageError: `top` is below 1.
     """
-    lines = [_counts(result), f"before: {clean(result.before)}", f"after:  {clean(result.after)}"]
+    lines = [f"warning: {clean(finding)}" for finding in result.findings]
+    lines += [_counts(result), f"before: {clean(result.before)}", f"after:  {clean(result.after)}"]
     lines += [f"note: {clean(note)}" for note in result.notes]
     lines += [f"differs: {clean(f'{what}: {old} -> {new}')}" for what, old, new in result.environment]
     if not result.environment:
@@ -42,6 +44,7 @@ def render_diff(result: Diff, *, top: int | None = None, width: int = DEFAULT_WI
     lines.append(
         f"differences under {format_percent(result.noise, decimals=0)} between runs are noise on this timer "
         f"({result.timer}): such rows are unclear, under {format_percent(SAME_WITHIN, decimals=0)} the same"
+        + (f", within one step of the stamps ({result.grain_ns:g} ns) too" if result.grain_ns else "")
     )
     lines += ["", draw(build(_TOTAL_COLUMNS, result.totals, wide=False), width)] if result.totals else []
     keys = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from graphbench.report.columns import Column
+from graphbench.report.column import Column
 from graphbench.report.names import Shorten, clean
 from graphbench.units import MISSING, TimeUnit, format_number, format_ratio, format_time, time_unit
 
@@ -40,9 +40,8 @@ def build(columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, wide: bool, 
     for column in columns:
         if column.shown == "csv" or (column.shown == "wide" and not wide) or column.key in without:
             continue
-        values = [column.get(row) for row in rows]
-        said = not rows or len(set(values)) > 1 if column.shown == "several" else True
-        if said and not (rows and all(value is None for value in values)):
+        values = [(column.brief or column.get)(row) for row in rows]
+        if not rows or _says_something(column, values):
             shown.append((column, values))
     unit = time_unit(
         value
@@ -62,6 +61,14 @@ def build(columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, wide: bool, 
         for line, cell in zip(grid.rows, cells, strict=True):
             line.append(cell)
     return grid
+
+
+def _says_something(column: Column[RowT], values: Sequence[object]) -> bool:
+    if all(value is None for value in values):
+        return False
+    if column.shown == "several":
+        return len(set(values)) > 1
+    return any(values) if column.shown == "nonzero" else True
 
 
 def draw(grid: Grid, width: int) -> str:
@@ -128,14 +135,23 @@ def wrap(lines: Sequence[str], width: int) -> str:
 def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tuple[str, list[str]]:
     if column.kind == "text":
         return column.name, [MISSING if value is None else clean(str(value)) for value in values]
+    if column.kind == "number":
+        return column.name, [_number(value) for value in values]
     numbers = [float(value) if isinstance(value, (int, float)) else None for value in values]
     if column.kind == "time":
         return f"{column.name}\n{unit}", [format_time(number, unit) for number in numbers]
     if column.kind == "fraction":
         return f"{column.name}\n%", [MISSING if n is None else f"{100 * n:.1f}" for n in numbers]
-    if column.kind == "ratio":
-        return column.name, [format_ratio(number) for number in numbers]
-    return column.name, [MISSING if n is None else format_number(n) if n % 1 else f"{n:.0f}" for n in numbers]
+    return column.name, [format_ratio(number) for number in numbers]
+
+
+def _number(value: object) -> str:
+    """A number, or a text in a column of numbers, such as a range."""
+    if isinstance(value, str):
+        return clean(value)
+    if not isinstance(value, (int, float)):
+        return MISSING
+    return format_number(value) if value % 1 else f"{value:.0f}"
 
 
 def _header_rows(grid: Grid, rows: list[list[str]]) -> list[list[str]]:

@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.fusion import fusion_rows
 from graphbench.analysis.summary import summary
-from graphbench.analysis.views import gap_rows, node_rows, sort_rows
+from graphbench.analysis.views import gap_rows, node_rows, sort_rows, verdict_grain_ns
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
-from graphbench.report.columns import FUSION_COLUMNS, GAP_COLUMNS, NODE_COLUMNS, Column, find_sort, sort_keys
+from graphbench.report.column import Column, sort_keys
+from graphbench.report.columns import (
+    FUSION_COLUMNS,
+    FUSION_LAUNCH_COLUMNS,
+    GAP_COLUMNS,
+    NODE_COLUMNS,
+    NODE_LAUNCH_COLUMNS,
+    find_sort,
+)
 from graphbench.report.grid import build
-from graphbench.report.overview import break_lines, finding_lines, heading_lines, totals_table
+from graphbench.report.heading import heading_lines
+from graphbench.report.legend import launch_legend, legend
+from graphbench.report.overview import break_lines, finding_lines, replay_lines, totals_table
 from graphbench.report.table import GAPS_NOT_RECORDED
 
 if TYPE_CHECKING:
@@ -37,19 +47,36 @@ class MarkdownReporter:
         found = summary(record)
         title, *conditions = heading_lines(record)
         headers, totals = totals_table(found, record.policy.timer)
-        fusions = [row for region in record.regions for row in fusion_rows(region)]
         parts = [f"# {escape(title)}", _bullets(conditions), _table(headers, totals, ["left"] + ["right"] * 5)]
-        parts += [_bullets(finding_lines(record, found, wide=wide)), "## Nodes"]
-        parts += [
-            _rows(NODE_COLUMNS, sort_rows(node_rows(record), sort_keys(NODE_COLUMNS, "isolated_p50"), sort, top), wide)
-        ]
-        by_cost = sort_rows(fusions, sort_keys(FUSION_COLUMNS, "fused_p50"), "cost", top)
-        parts += ["## Fusions", _rows(FUSION_COLUMNS, by_cost, wide), "## Gaps and graph breaks"]
+        parts += [_bullets([*replay_lines(record), *finding_lines(record, found, wide=wide)])]
+        parts += [*_nodes(record, sort, top, wide), *_fusions(record, top, wide), "## Gaps and graph breaks"]
         if record.step is not None:
             gaps = sort_rows(gap_rows(record.step), sort_keys(GAP_COLUMNS, "in_graph"), "cost", top)
             parts.append(_rows(GAP_COLUMNS, gaps, wide))
         breaks = break_lines(record) if record.step is not None else [GAPS_NOT_RECORDED, *break_lines(record)]
-        return "\n\n".join([*parts, _bullets(breaks)]) + "\n"
+        return "\n\n".join(part for part in [*parts, _bullets(breaks)] if part) + "\n"
+
+
+def _nodes(record: ProfileRecord, sort: str, top: int | None, wide: bool) -> list[str]:
+    rows = sort_rows(node_rows(record), sort_keys(NODE_COLUMNS, "isolated_p50"), sort, top)
+    explained = legend(rows, many=len(record.regions) > 1, wide=wide)
+    parts = ["## Nodes", _rows(NODE_COLUMNS, rows, wide), _bullets(explained)]
+    ran = [row for row in rows if row.device.told] if wide else []
+    if ran:
+        parts += ["### Launches", _rows(NODE_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
+    return parts
+
+
+def _fusions(record: ProfileRecord, top: int | None, wide: bool) -> list[str]:
+    grain = verdict_grain_ns(record)
+    fusions = [row for region in record.regions for row in fusion_rows(region, grain_ns=grain)]
+    rows = sort_rows(fusions, sort_keys(FUSION_COLUMNS, "fused_p50"), "cost", top)
+    explained = legend(rows, many=len(record.regions) > 1, wide=wide)
+    parts = ["## Fusions", _rows(FUSION_COLUMNS, rows, wide), _bullets(explained)]
+    ran = [row for row in rows if row.device.told] if wide else []
+    if ran:
+        parts += ["### Launches", _rows(FUSION_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
+    return parts
 
 
 def escape(text: str) -> str:

@@ -9,6 +9,7 @@ Shorten = Callable[[str, int], str]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _REDUNDANT = ("triton_", "cpp_fused_", "extern_kernels.", "torch.ops.")
+_NAMESPACES = re.compile(r"\b(at::native|c10)::|\(anonymous namespace\)::")
 _KERNEL = re.compile(r"[\w.]+:\d+")
 
 
@@ -60,6 +61,28 @@ def shorten_kernel_of_kind(name: str, width: int) -> str:
     """Cut a kernel's name where another column shows its kind: what only says the kind goes first, from every name."""
     prefix = next((prefix for prefix in _REDUNDANT if name.startswith(prefix)), "")
     return shorten_kernel(name[len(prefix) :].replace(".default:", ":"), width)
+
+
+def symbol_text(name: str) -> str:
+    """A device kernel's C++ name without its return type, its arguments and the namespaces that all have in common.
+
+    `void at::native::vectorized_gather_kernel<16, long>(char*, long)` becomes `vectorized_gather_kernel<16, long>`.
+    """
+    text = _NAMESPACES.sub("", name).removeprefix("void ")
+    depth = 0
+    for position, character in enumerate(text):
+        if character == "(" and depth == 0 and position:
+            return text[:position]
+        depth += {"<": 1, ">": -1}.get(character, 0)
+    return text
+
+
+def shorten_symbol(text: str, width: int) -> str:
+    """Cut the end of a device kernel's name, but not the number of others behind it, as in `sm90_xmma_gemm_… +2`."""
+    name, plus, others = text.rpartition(" +")
+    if not plus or not others.isdigit():
+        return shorten_head(text, width)
+    return f"{shorten_head(name, max(2, width - len(plus + others)))}{plus}{others}"
 
 
 def shorten_fate(text: str, width: int) -> str:

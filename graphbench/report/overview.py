@@ -1,26 +1,19 @@
-"""The lines above the tables: on what and how it was measured, before and after fusion, coverage, what is missing."""
+"""The lines above the tables: before and after fusion, findings, coverage, what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from graphbench.analysis.clocks import ClockCounts, clock_counts
+from graphbench.analysis.missing import Mismatches, NotMeasured
 from graphbench.analysis.stats import quantile
-from graphbench.analysis.summary import Coverage, Mismatches, NotMeasured, Owners, ProfileSummary
-from graphbench.records import Comparison, Environment, Policy, ProfileRecord, TimerName
+from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
+from graphbench.records import EVENT_TIMERS, Comparison, ProfileRecord, TimerName
 from graphbench.report.names import clean, shorten_kernel
-from graphbench.units import MISSING, format_bytes, format_coverage, format_duration, format_percent, format_ratio
+from graphbench.units import MISSING, format_coverage, format_duration, format_percent, format_ratio
 
 NAMES_SHOWN = 4
 NAME_WIDTH = 48
-
-
-def heading_lines(record: ProfileRecord) -> list[str]:
-    """Title, environment and policy."""
-    return [
-        f"graphbench profile of {clean(record.subject) or 'a model'} ({record.created})",
-        _environment(record.environment),
-        _policy(record.policy),
-    ]
 
 
 def totals_table(summary: ProfileSummary, timer: TimerName) -> tuple[list[str], list[list[str]]]:
@@ -30,7 +23,8 @@ def totals_table(summary: ProfileSummary, timer: TimerName) -> tuple[list[str], 
     # On the CPU busy time is wall time, and the plain run's is taken without any instrument.
     on_cpu = timer == "wallclock"
     wall = ("wall (no instrument)", totals.wall_eager_ns, totals.wall_forward_ns, totals.wall_backward_ns)
-    plain = "plain run (wall, uninstrumented)" if on_cpu else "plain run (device busy)"
+    on_device = "plain run (between events)" if timer in EVENT_TIMERS else "plain run (device busy)"
+    plain = "plain run (wall, uninstrumented)" if on_cpu else on_device
     lines = [] if on_cpu or all(value is None for value in wall[1:]) else [wall]
     lines += [
         (plain, totals.plain_eager_ns, totals.plain_forward_ns, totals.plain_backward_ns),
@@ -59,15 +53,28 @@ def _partial(summary: ProfileSummary) -> str:
     return f" ({summary.nodes.timed}/{n_nodes} nodes, {summary.kernels.timed}/{summary.kernels.total} kernels)"
 
 
+def replay_lines(record: ProfileRecord) -> list[str]:
+    """Which in-graph times are of CUDA-graph replays."""
+    many = len(record.regions) > 1
+    sides = [
+        (f"{region.key} {name}" if many else name, side.graph_nodes)
+        for region in record.regions
+        for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward))
+        if side.graph_nodes is not None
+    ]
+    return [f"{name}: in-graph times are of CUDA-graph replays ({nodes} nodes each)" for name, nodes in sides]
+
+
 def finding_lines(record: ProfileRecord, summary: ProfileSummary, *, wide: bool = False) -> list[str]:
-    """What to know before reading the tables: host-bound regions and wrong results first, then what is covered.
+    """What to know before reading the tables: clocks, host-bound regions, wrong results, then what is covered.
 
     `wide` names every kernel without a node.
     """
     return [
+        *_clocks(clock_counts(record)),
         *_host_bound(summary),
         *mismatch_lines(summary.mismatches),
-        f"coverage: {coverage_text(summary.coverage)}",
+        f"coverage: {coverage_text(summary.coverage, record.policy.timer)}",
         *_step(record),
         *_step_coverage(record, summary),
         *(f"owners: {_owners(owners, wide)}" for owners in summary.owners),
@@ -78,10 +85,15 @@ def finding_lines(record: ProfileRecord, summary: ProfileSummary, *, wide: bool 
     ]
 
 
-def coverage_text(coverage: Coverage) -> str:
+def coverage_text(coverage: Coverage, timer: TimerName) -> str:
     """Such as `attributed 100.00 % (122 kernels, 0 unattributed, 0 dropped)`."""
     if coverage.attributed is None:
         return "nothing ran labelled"
+    if timer in EVENT_TIMERS and coverage.wrapper is not None:
+        return (
+            f"labelled {format_coverage(1 - coverage.wrapper)} ({count_text(coverage.kernels, 'row')}); {timer} cannot "
+            f"tell whether the other {format_percent(coverage.wrapper)} was idle or unlabelled work"
+        )
     text = (
         f"attributed {format_coverage(coverage.attributed)} ({coverage.kernels} kernels, "
         f"{len(coverage.unattributed)} unattributed, {coverage.dropped} dropped)"
@@ -150,31 +162,12 @@ def break_lines(record: ProfileRecord) -> list[str]:
     return lines
 
 
-def _environment(environment: Environment) -> str:
-    parts = [f"torch {environment.torch}", f"Python {environment.python}"]
-    if environment.gpu:
-        clock = f", SM {environment.sm_clock_mhz} MHz" if environment.sm_clock_mhz else ""
-        l2 = f", L2 {format_bytes(environment.gpu_l2_bytes)}" if environment.gpu_l2_bytes else ""
-        parts.append(f"{environment.gpu}{l2}{clock}")
-        parts += [f"{name} {value}" for name, value in _gpu_software(environment) if value]
-    parts.append(f"{environment.cpu}, {environment.num_threads} threads")
-    return "on: " + clean(" | ".join(parts))
-
-
-def _gpu_software(environment: Environment) -> Iterator[tuple[str, str | None]]:
-    yield "CUDA", environment.cuda
-    yield "driver", environment.driver
-    # The record holds "VERSION (PATH)"; where it lies matters to who repairs an installation, not here.
-    yield "CUPTI", environment.libcupti.split(" (")[0] if environment.libcupti else None
-    yield "Triton", environment.triton
-
-
-def _policy(policy: Policy) -> str:
-    fixed = policy.repeat is not None
-    amount = f"{policy.repeat} samples" if fixed else f"{policy.min_samples} to {policy.max_samples} samples a row"
-    budget = "" if fixed else f" in {policy.measure_ms:g} ms"
-    warmup = f"{policy.warmup_ms:g} ms warm-up" if policy.warmup is None else f"{policy.warmup} warm-ups"
-    return f"how: timer {policy.timer} | cache {policy.cache} | values {policy.values} | {amount}{budget}, {warmup}"
+def _clocks(counts: ClockCounts) -> Iterator[str]:
+    if counts.matters:
+        yield (
+            f"warning: clocks: of {count_text(counts.timed, 'timed row')}, {counts.throttled} throttled and "
+            f"{counts.moved} with a clock that moved: their times are not of one clock"
+        )
 
 
 def _host_bound(summary: ProfileSummary) -> Iterator[str]:
@@ -204,8 +197,9 @@ def _step_coverage(record: ProfileRecord, summary: ProfileSummary) -> Iterator[s
     regions = [region for region in record.regions if region.status == "ok"]
     known = {(region.key, kernel.key) for region in regions for kernel in region.kernels}
     whole = coverage.attributed is not None and coverage.attributed >= 1 and not coverage.dropped
+    whole = whole and record.policy.timer not in EVENT_TIMERS
     if len(regions) > 1 or ran != known or not whole:
-        yield f"coverage of the step: {coverage_text(coverage)}"
+        yield f"coverage of the step: {coverage_text(coverage, record.policy.timer)}"
 
 
 def _owners(owners: Owners, wide: bool) -> str:

@@ -9,21 +9,30 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow, fusion_rows
 from graphbench.analysis.shares import Shares, shares
 from graphbench.analysis.summary import summary
-from graphbench.analysis.views import NodeRow, gap_rows, node_rows, sort_rows
+from graphbench.analysis.views import gap_rows, node_rows, sort_rows, verdict_grain_ns
 from graphbench.collector import collector_paused
 from graphbench.records import ProfileRecord
 from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
-from graphbench.report.columns import FUSION_COLUMNS, GAP_COLUMNS, NODE_COLUMNS, Column, find_sort, sort_keys
+from graphbench.report.column import Column, sort_keys
+from graphbench.report.columns import (
+    FUSION_COLUMNS,
+    FUSION_LAUNCH_COLUMNS,
+    GAP_COLUMNS,
+    NODE_COLUMNS,
+    NODE_LAUNCH_COLUMNS,
+    find_sort,
+)
 from graphbench.report.diff_table import render_diff
 from graphbench.report.grid import Grid, build, draw, wrap
+from graphbench.report.heading import heading_lines
+from graphbench.report.legend import launch_legend, legend, row_name
 from graphbench.report.names import clean
 from graphbench.report.overview import (
     NAMES_SHOWN,
     break_lines,
-    count_text,
     finding_lines,
-    heading_lines,
     names_text,
+    replay_lines,
     totals_table,
 )
 from graphbench.units import format_duration, format_percent
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 WIDE_WIDTH = 200
-UNSTABLE = "unstable"  # how a row's warning of scattered samples begins
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
 
@@ -77,6 +85,7 @@ class _Tables:
             "",
             draw(_plain_grid(headers, rows), self._width),
             *_region_note(record),
+            *replay_lines(record),
             "",
             *finding_lines(record, found, wide=self._wide),
             "",
@@ -92,21 +101,36 @@ class _Tables:
         """The per-node table, its marks explained, and why times are missing."""
         rows = node_rows(record, self.digest)
         many = len(record.regions) > 1
-        lines = self._table("Nodes, isolated", NODE_COLUMNS, rows, "isolated_p50", self._without(record))
-        lines += _legend(rows, many, self._wide)
-        return lines + _reasons([(_name(row, many), row.reason) for row in rows if row.reason])
+        keys = sort_keys(NODE_COLUMNS, "isolated_p50")
+        lines = self._table("Nodes, isolated", NODE_COLUMNS, rows, keys, self._without(record))
+        lines += legend(rows, many=many, wide=self._wide)
+        lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
+        ran = [row for row in rows if row.device.told] if self._wide else []
+        if ran:
+            lines += ["", *self._table("Launches of nodes, isolated", NODE_LAUNCH_COLUMNS, ran, keys)]
+        return lines + launch_legend(ran)
 
     def fusions(self, record: ProfileRecord) -> list[str]:
         """The per-fusion table, the eager time that belongs to no kernel, and why times are missing."""
         divided = {region.key: shares(region, self.digest) for region in record.regions}
-        rows = [row for region in record.regions for row in fusion_rows(region, self.digest, divided[region.key])]
+        grain = verdict_grain_ns(record)
+        rows = [
+            row
+            for region in record.regions
+            for row in fusion_rows(region, self.digest, divided[region.key], grain_ns=grain)
+        ]
         listed, folded = (rows, []) if self._wide else _without_unowned(rows)
         many = len(record.regions) > 1
         title = "Fusions: a kernel's time against its nodes' eager time"
-        lines = self._table(title, FUSION_COLUMNS, listed, "fused_p50", self._without(record))
+        keys = sort_keys(FUSION_COLUMNS, "fused_p50")
+        lines = self._table(title, FUSION_COLUMNS, listed, keys, self._without(record))
         lines += _folded(folded, [row for row in rows if row.phase == "backward"])
-        lines += _legend(rows, many, self._wide) + _without_kernel(divided.values())
-        return lines + _reasons([(_name(row, many), cause) for row in rows for cause in row.causes])
+        lines += legend(rows, many=many, wide=self._wide) + _without_kernel(divided.values())
+        lines += _reasons([(row_name(row, many), cause) for row in rows for cause in row.causes])
+        ran = [row for row in rows if row.device.told] if self._wide else []
+        if ran:
+            lines += ["", *self._table("Launches of kernels, isolated, one call", FUSION_LAUNCH_COLUMNS, ran, keys)]
+        return lines + launch_legend(ran)
 
     def gaps(self, record: ProfileRecord) -> list[str]:
         """The gap ops of a recorded step, or that none was recorded."""
@@ -119,7 +143,7 @@ class _Tables:
             "Gap ops: eager between regions, in backward or optimizer",
             GAP_COLUMNS,
             rows,
-            "in_graph",
+            sort_keys(GAP_COLUMNS, "in_graph"),
             self._without(record),
         )
         return [*lines, *_reasons([(f"{row.op_type} at {row.source}", row.reason) for row in rows if row.reason]), ""]
@@ -133,10 +157,9 @@ class _Tables:
         title: str,
         columns: tuple[Column[RowT], ...],
         rows: Sequence[RowT],
-        cost: str,
+        keys: Mapping[str, Callable[[RowT], object]],
         without: tuple[str, ...] = (),
     ) -> list[str]:
-        keys: Mapping[str, Callable[[RowT], object]] = sort_keys(columns, cost)
         sort = self._sort if self._sort in keys else "cost"
         shown = sort_rows(rows, keys, sort, MAX_ROWS if self._top is None else self._top)
         if not shown:
@@ -157,29 +180,6 @@ def _plain_grid(headers: list[str], rows: list[list[str]]) -> Grid:
 def _region_note(record: ProfileRecord) -> list[str]:
     n_regions = sum(region.status == "ok" for region in record.regions)
     return [f"({n_regions} regions, each run once)"] if n_regions > 1 else []
-
-
-def _legend(rows: Sequence[NodeRow] | Sequence[FusionRow], many: bool, wide: bool) -> list[str]:
-    lines = []
-    if any(row.shared_with for row in rows):
-        lines.append("= measured once for several equal ones")
-    warned: dict[str, list[str]] = {}
-    for row in rows:
-        for warning in row.warnings:
-            warned.setdefault(warning, []).append(_name(row, many))
-    for warning, names in warned.items():
-        named = f"all {len(rows)} rows" if len(names) == len(rows) > 1 else names_text(names)
-        # On a CPU this is most rows, and each has its mark: their names would say nothing more.
-        counted = warning.split(":")[0] == UNSTABLE and not wide
-        lines.append(f"! {warning}: {count_text(len(names), 'row') if counted else named}")
-    if any(row.unfaithful for row in rows):
-        lines.append("! unfaithful: see the warning above")
-    return lines
-
-
-def _name(row: NodeRow | FusionRow, many: bool) -> str:
-    name = row.name if isinstance(row, NodeRow) else row.key
-    return f"{row.region}/{name}" if many else name
 
 
 def _reasons(missing: Sequence[tuple[str, str]]) -> list[str]:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from graphbench.provenance.graph_replay import Step
 from graphbench.records import CacheState, DeviceKernel, TimerName
 
 
@@ -20,7 +21,7 @@ class Sample:
     """What one label cost in one sample, in nanoseconds; fields as in `records.Samples`."""
 
     busy_ns: float
-    host_ns: float
+    host_ns: float | None
     span_ns: float | None = None
     kernel_ns: float | None = None
     copy_ns: float | None = None
@@ -39,18 +40,23 @@ class RunSample:
     unattributed_ns: float = 0.0
     overlap_ns: float = 0.0
     wrapper_ns: float | None = None
+    beside_ns: float | None = None
     n_kernels: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Everything a finished session knows. `rows[row][sample]`, `runs[sample]`; `unattributed` names device work."""
+    """Everything a finished session knows. `rows[row][sample]`, `runs[sample]`; `unattributed` names device work.
+
+    `order` holds the device work of the last window in the order of its launches, where the instrument sees it.
+    """
 
     timer: TimerName
     rows: Mapping[str, Mapping[int, Sample]]
     runs: Mapping[int, RunSample]
     unattributed: tuple[str, ...] = ()
     dropped: int = 0
+    order: tuple[Step, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
@@ -66,6 +72,14 @@ class Session(Protocol):
 
     def window(self, sample: int) -> AbstractContextManager[None]:
         """Mark a whole run: its wall time, and the sample that unlabelled work inside belongs to. Drains the device."""
+
+
+@runtime_checkable
+class SplitsReplays(Protocol):
+    """A session that can tell the nodes of CUDA-graph replays apart."""
+
+    def replay(self, sample: int, order: tuple[Step, ...]) -> AbstractContextManager[None]:
+        """Attribute the graph nodes replayed inside to the rows of `order`; enter it inside the sample's window."""
 
 
 @runtime_checkable

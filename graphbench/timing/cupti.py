@@ -96,7 +96,7 @@ class CuptiTimer:
             buffer_bytes *= BUFFER_GROWTH
         raise RecordsLostError(
             f"CUPTI lost {', '.join(str(count) for count in lost)} records in {len(lost)} session(s), the last with "
-            f"buffers of {buffer_bytes // BUFFER_GROWTH >> 20} MiB",
+            f"buffers of {buffer_bytes // BUFFER_GROWTH} bytes",
             hint="measure fewer samples or a smaller part of the model at once",
         )
 

@@ -231,7 +231,8 @@ class Library:
         if not before - _CLOCK_TOLERANCE_NS <= stamp <= after + _CLOCK_TOLERANCE_NS:
             raise ClockError(
                 f"CUPTI's clock reads {stamp}, the host's {after} ns: expected the same within 1 ms",
-                hint="another tool of this process replaced CUPTI's clock; measure in a fresh process",
+                hint="a torch.profiler session in the timed code, or another tool of this process, replaced CUPTI's "
+                "clock; leave it out, or measure in a fresh process",
             )
         return ClockReading(cupti_ns=stamp, host_ns=(before + after) // 2)
 

@@ -13,15 +13,16 @@ from typing import Final
 
 from graphbench.errors import ClockError, TimingError
 from graphbench.provenance.correlation import (
+    IDLE,
     NOTHING,
     PREPARATION,
     Attribution,
     DeviceCost,
     Owner,
-    RunCost,
     WindowStamp,
     attribute,
 )
+from graphbench.provenance.graph_replay import Replay, Step, launch_order
 from graphbench.timing.base import Recording, RunSample, Sample
 from graphbench.timing.cupti_library import ClockReading, Instrument
 from graphbench.timing.cupti_records import LABEL_KIND, Decoded
@@ -52,6 +53,7 @@ class Attempt:
         self.mislaid: list[tuple[int, int | None]] = []
         self.stamps: list[tuple[str, int, int]] = []
         self.windows: list[WindowStamp] = []
+        self.replays: list[Replay] = []
         self.walls: dict[int, int] = defaultdict(int)
 
     def label(self, row: str, sample: int) -> _Label:
@@ -66,9 +68,25 @@ class Attempt:
         """As in `base.Session`. The device is drained before the wall time starts and before it ends."""
         return _Window(self._devices, self, sample)
 
+    def replay(self, sample: int, order: tuple[Step, ...]) -> _Pushed:
+        """As in `base.SplitsReplays`."""
+        identifier = self.next_id()
+        self.owners[identifier] = replay = Replay(sample, order)
+        self.replays.append(replay)
+        return _Pushed(self._instrument, self, identifier)
+
     def next_id(self) -> int:
         """An external id that no label of this session has."""
         return next(self._ids)
+
+    def end_label(self, identifier: int) -> None:
+        """Pop this thread's label, and whatever the timed code has left on top of it."""
+        popped = self._instrument.pop(LABEL_KIND)
+        if popped == identifier:
+            return
+        self.mislaid.append((identifier, popped))
+        while popped not in (identifier, None):
+            popped = self._instrument.pop(LABEL_KIND)
 
     def open(self) -> None:
         """Read the clock and launch the opening probe."""
@@ -97,6 +115,7 @@ class Attempt:
             rows=self._rows(attribution),
             runs={sample: self._run(attribution, sample) for sample in self.walls},
             unattributed=attribution.unattributed,
+            order=self._order(decoded),
             notes=self._instrument.notes,
         )
 
@@ -151,6 +170,17 @@ class Attempt:
                 hint=f"{client} takes the records; measure without it",
             )
 
+    def _order(self, decoded: Decoded) -> tuple[Step, ...]:
+        if not self.windows:
+            return ()
+        last = self.windows[-1].sample
+        labelled = []
+        for activity in decoded.activities:
+            owner = self.owners.get(decoded.external_ids.get(activity.correlation_id, 0))
+            if isinstance(owner, tuple) and owner[1] == last:
+                labelled.append((owner[0], activity))
+        return launch_order(labelled)
+
     def _rows(self, attribution: Attribution) -> dict[str, dict[int, Sample]]:
         hosts: dict[tuple[str, int], list[int]] = defaultdict(list)
         for row, sample, duration_ns in self.stamps:
@@ -159,30 +189,35 @@ class Attempt:
         for (row, sample), durations in hosts.items():
             cost = attribution.rows.get(row, {}).get(sample, NOTHING)
             rows[row][sample] = _sample(cost, durations)
+        for replay in self.replays:
+            for row in dict.fromkeys(step.row for step in replay.order):
+                rows[row][replay.sample] = _sample(attribution.rows[row][replay.sample], None)
         return dict(rows)
 
     def _run(self, attribution: Attribution, sample: int) -> RunSample:
-        cost = attribution.runs.get(sample, RunCost(busy_ns=0, unattributed_ns=0, overlap_ns=0, n_kernels=0))
+        cost = attribution.runs.get(sample, IDLE)
+        replayed = any(replay.sample == sample for replay in self.replays)
         return RunSample(
             busy_ns=cost.busy_ns,
             wall_ns=self.walls[sample],
             unattributed_ns=cost.unattributed_ns,
             overlap_ns=cost.overlap_ns,
+            beside_ns=cost.beside_ns if replayed else None,
             n_kernels=cost.n_kernels,
         )
 
 
-def _sample(cost: DeviceCost, durations: Sequence[int]) -> Sample:
+def _sample(cost: DeviceCost, durations: Sequence[int] | None) -> Sample:
     return Sample(
         busy_ns=cost.busy_ns,
-        host_ns=sum(durations),
+        host_ns=None if durations is None else sum(durations),
         span_ns=cost.span_ns,
         kernel_ns=cost.kernel_ns,
         copy_ns=cost.copy_ns,
         memset_ns=cost.memset_ns,
         n_kernels=cost.n_kernels,
         device_kernels=cost.work,
-        calls=len(durations),
+        calls=1 if durations is None else len(durations),
     )
 
 
@@ -200,9 +235,7 @@ class _Pushed:
         self._instrument.push(LABEL_KIND, self._identifier)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        popped = self._instrument.pop(LABEL_KIND)
-        if popped != self._identifier:
-            self._attempt.mislaid.append((self._identifier, popped))
+        self._attempt.end_label(self._identifier)
 
 
 class _Label:
@@ -224,9 +257,7 @@ class _Label:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         duration_ns = perf_counter_ns() - self._start_ns
-        popped = self._instrument.pop(LABEL_KIND)
-        if popped != self._identifier:
-            self._attempt.mislaid.append((self._identifier, popped))
+        self._attempt.end_label(self._identifier)
         self._attempt.stamps.append((self._row, self._sample, duration_ns))
 
 

@@ -110,7 +110,7 @@ class FakeTimer:
         labelled = [samples[sample] for samples in session.rows.values() if sample in samples]
         return RunSample(
             busy_ns=sum(cost.busy_ns for cost in labelled) + self._unattributed_ns,
-            wall_ns=sum(cost.host_ns for cost in labelled) + self._gap_ns,
+            wall_ns=sum(cost.host_ns or 0.0 for cost in labelled) + self._gap_ns,
             unattributed_ns=self._unattributed_ns,
             n_kernels=sum(cost.n_kernels or 0 for cost in labelled) + len(self._unattributed),
         )
@@ -145,7 +145,7 @@ def _sum(a: Sample, b: Sample) -> Sample:
     return replace(
         a,
         busy_ns=a.busy_ns + b.busy_ns,
-        host_ns=a.host_ns + b.host_ns,
+        host_ns=_add(a.host_ns, b.host_ns),
         span_ns=_add(a.span_ns, b.span_ns),
         kernel_ns=_add(a.kernel_ns, b.kernel_ns),
         copy_ns=_add(a.copy_ns, b.copy_ns),

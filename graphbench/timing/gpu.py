@@ -43,11 +43,7 @@ class CudaDevices:
     def __init__(self, devices: Sequence[str]) -> None:
         import torch
 
-        if torch.cuda._is_in_bad_fork():
-            raise SetupError(
-                "this process was forked from one that used CUDA: neither CUDA nor CUPTI work in it",
-                hint="start workers with multiprocessing's `spawn`, or measure in the parent",
-            )
+        _refuse_fork()
         if not torch.cuda.is_available():
             raise SetupError(
                 "no usable CUDA device: torch.cuda.is_available() is False",
@@ -85,9 +81,14 @@ class CudaDevices:
                 )
 
     def drain(self) -> None:
-        """Wait until all work on all devices is done."""
+        """Wait until all work on all devices is done.
+
+        Raises:
+            SetupError: this process was forked from the one that the devices were set up in.
+        """
         import torch
 
+        _refuse_fork()
         for device in self._devices:
             torch.cuda.synchronize(device)
 
@@ -125,3 +126,13 @@ class CudaDevices:
         import torch
 
         return bool(torch.autograd._profiler_enabled())  # type: ignore[attr-defined]
+
+
+def _refuse_fork() -> None:
+    import torch
+
+    if torch.cuda._is_in_bad_fork():
+        raise SetupError(
+            "this process was forked from one that used CUDA: neither CUDA nor CUPTI work in it",
+            hint="start workers with multiprocessing's `spawn`, or measure in the parent",
+        )

@@ -6,16 +6,18 @@ Sample counts, warm-up and the amortised inner loop are decided here, the same w
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Final, Protocol
 
-from graphbench.analysis.stats import quantile
+from graphbench.analysis.stats import median_noise, quantile
 from graphbench.collector import collector_paused
-from graphbench.errors import AttributionError, OffThreadLaunchError, UsageError
-from graphbench.records import CacheState, Measurement, Policy, ValuePolicy
+from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
+from graphbench.records import ClockState, Measurement, Policy, TimerName, ValuePolicy
 from graphbench.timing.base import Recording, Sample, Session, Timer
+from graphbench.timing.clocks import ClockSource, NoClocks, clock_warnings
 from graphbench.timing.host import host_times
 from graphbench.timing.rows import columns, device_kernels, in_graph, run_record, warnings
 
@@ -28,7 +30,8 @@ AMORTISE_BELOW_NS: Final = 20_000
 GAUGE_CALLS: Final = 10
 AMORTISED_SAMPLE_NS: Final = 100_000
 NS_PER_MS: Final = 1_000_000
-DEVICE_TIMERS: Final = ("cupti", "cuda-events")
+HOST_SAMPLES: Final = 50
+"""Host times are taken in calls of their own, where every sample more is a call more."""
 
 
 class Unit(Protocol):
@@ -57,19 +60,28 @@ class Unit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
+    """How often a unit is called: `inner` calls in each of `samples` samples, after `warmup` rounds."""
+
     warmup: int
     samples: int
     inner: int = 1
 
 
 def measure(
-    timer: Timer, unit: Unit, policy: Policy, *, values: ValuePolicy | None = None, whole: bool = False
+    timer: Timer,
+    unit: Unit,
+    policy: Policy,
+    *,
+    values: ValuePolicy | None = None,
+    whole: bool = False,
+    clocks: ClockSource | None = None,
 ) -> Measurement:
     """Sample one unit within the policy's budgets.
 
     Three calibration calls, then a warm-up (which prepares and clears the cache like the samples do), then the
     samples: prepare and clear untimed, drain, call under the label, drain. Garbage collection is off while sampling.
+    With `policy.noise`, sampling goes on until the median is known to that part of itself, or `noise_ms` are up.
 
     Args:
         timer: instrument; decides what `busy_ns` means and what is in the cache.
@@ -78,6 +90,7 @@ def measure(
         values: what the unit's inputs are, stamped into the result.
         whole: the unit is a whole run, whose backward launches from autograd's own threads, where no label of ours is
             pushed: then all device work between the two drains counts, labelled or not, and only its union is known.
+        clocks: read before the warm-up, before the first sample and after the last.
 
     Returns:
         A measurement with raw samples, or a failed one when most samples allocated device memory.
@@ -88,18 +101,33 @@ def measure(
         TimingError: whatever the timer raises.
     """
     on_cpu = timer.name == "wallclock"
+    readings = _Readings(clocks or NoClocks())
+    timer.synchronize()  # earlier work must not run into the first call; a device that cannot be used says so here
     round_ns = _calibrate(timer, unit)
-    plan = _plan(policy, round_ns, on_cpu=on_cpu)
+    plan = plan_of(policy, round_ns, on_cpu=on_cpu)
+    readings.take()
     if on_cpu:
         # A wall clock has no session to warm, and only a warm call tells how many of them make a sample.
         _warm_up(timer, unit, plan.warmup)
         plan = _amortised(unit, plan)
-    sampler = _Sampler(timer, unit, plan, warm_up_inside=not on_cpu, whole=whole)
-    recording = timer.record(sampler)
-    if whole and not on_cpu:
-        recording = _as_one_row(recording, unit)
-    measurement = _measurement(recording, unit, plan, sampler.void, cache=timer.cache, values=values)
-    return _with_host_times(measurement, timer, unit) if timer.name in DEVICE_TIMERS else measurement
+    taken = _Taken()
+    inside = plan.warmup if not on_cpu else 0
+    started_ns = perf_counter_ns()
+    while True:
+        sampler = _Sampler(timer, unit, plan, warmup=inside, whole=whole, warm=readings.take)
+        recording = timer.record(sampler)
+        if whole and not on_cpu:
+            recording = _as_one_row(recording, unit)
+        taken.add(recording, unit, plan, sampler.void)
+        spent_ns = perf_counter_ns() - started_ns
+        if policy.noise is None or taken.mostly_void or spent_ns > policy.noise_ms * NS_PER_MS:
+            break
+        if taken.noise <= policy.noise:
+            break
+        inside = 0
+    readings.take()
+    measurement = _measurement(taken, unit, plan, timer, policy, readings.states, values)
+    return measurement if on_cpu or timer.name == "fake" else _with_host_times(measurement, timer, unit)
 
 
 def _with_host_times(measurement: Measurement, timer: Timer, unit: Unit) -> Measurement:
@@ -107,8 +135,21 @@ def _with_host_times(measurement: Measurement, timer: Timer, unit: Unit) -> Meas
     if measurement.samples is None:
         return measurement
     with collector_paused():
-        issue_ns, _ = host_times(timer, unit, len(measurement.samples.busy_ns))
+        issue_ns, _ = host_times(timer, unit, min(HOST_SAMPLES, len(measurement.samples.busy_ns)))
     return replace(measurement, samples=replace(measurement.samples, host_ns=issue_ns))
+
+
+class _Readings:
+    """Clock readings around one unit's samples."""
+
+    def __init__(self, clocks: ClockSource) -> None:
+        self._clocks = clocks
+        self.states: list[ClockState] = []
+
+    def take(self) -> None:
+        state = self._clocks.read()
+        if state is not None:
+            self.states.append(state)
 
 
 def _calibrate(timer: Timer, unit: Unit) -> float:
@@ -134,13 +175,18 @@ def _warm_up(timer: Timer, unit: Unit, rounds: int) -> None:
         _round(timer, unit)
 
 
-def _plan(policy: Policy, round_ns: float, *, on_cpu: bool) -> _Plan:
+def plan_of(policy: Policy, round_ns: float, *, on_cpu: bool) -> Plan:
+    """The counts that a policy allows a unit of which one round takes `round_ns`.
+
+    Raises:
+        UsageError: no samples at all.
+    """
     warmup = math.ceil(policy.warmup_ms * NS_PER_MS / round_ns)
     if on_cpu:
         warmup = max(warmup, min(CPU_WARMUP_CALLS, int(CPU_WARMUP_LIMIT_NS / round_ns)))
     samples = int(policy.measure_ms * NS_PER_MS / round_ns)
     samples = max(policy.min_samples, min(samples, policy.max_samples))
-    plan = _Plan(
+    plan = Plan(
         warmup=warmup if policy.warmup is None else policy.warmup,
         samples=samples if policy.repeat is None else policy.repeat,
     )
@@ -152,7 +198,7 @@ def _plan(policy: Policy, round_ns: float, *, on_cpu: bool) -> _Plan:
     return plan
 
 
-def _amortised(unit: Unit, plan: _Plan) -> _Plan:
+def _amortised(unit: Unit, plan: Plan) -> Plan:
     """Repeat short calls within a sample, so that the clock's own cost and grain stay below 1 % of it."""
     if unit.needs_restore:
         return plan
@@ -166,25 +212,28 @@ def _amortised(unit: Unit, plan: _Plan) -> _Plan:
     call_ns = max(spent_ns / len(results), 1.0)
     if call_ns >= AMORTISE_BELOW_NS:
         return plan
-    return _Plan(warmup=plan.warmup, samples=plan.samples, inner=math.ceil(AMORTISED_SAMPLE_NS / call_ns))
+    return Plan(warmup=plan.warmup, samples=plan.samples, inner=math.ceil(AMORTISED_SAMPLE_NS / call_ns))
 
 
 class _Sampler:
     """The body of a session. It may run more than once: a timer that lost records repeats it."""
 
-    def __init__(self, timer: Timer, unit: Unit, plan: _Plan, *, warm_up_inside: bool, whole: bool) -> None:
+    def __init__(
+        self, timer: Timer, unit: Unit, plan: Plan, *, warmup: int, whole: bool, warm: Callable[[], None]
+    ) -> None:
         self._timer = timer
         self._unit = unit
         self._plan = plan
-        self._warm_up_inside = warm_up_inside
+        self._warmup = warmup
         self._whole = whole
+        self._warm = warm
         self.void: set[int] = set()
 
     def __call__(self, session: Session) -> None:
         self.void.clear()
-        if self._warm_up_inside:
-            with session.preparation():
-                _warm_up(self._timer, self._unit, self._plan.warmup)
+        with session.preparation():
+            _warm_up(self._timer, self._unit, self._warmup)
+        self._warm()
         sample = self._one if self._plan.inner == 1 else self._several
         with collector_paused():
             for i in range(self._plan.samples):
@@ -232,46 +281,80 @@ def _as_one_row(recording: Recording, unit: Unit) -> Recording:
     return replace(recording, rows={unit.name: rows}, unattributed=())
 
 
+@dataclass(slots=True)
+class _Taken:
+    """The samples of all sessions of one unit."""
+
+    kept: list[Sample] = field(default_factory=list)
+    sampled: int = 0
+    void: int = 0
+    notes: dict[str, None] = field(default_factory=dict)
+    timer: TimerName | None = None
+
+    def add(self, recording: Recording, unit: Unit, plan: Plan, void: set[int]) -> None:
+        """Add a session's samples but those that allocated device memory."""
+        if recording.unattributed:
+            raise OffThreadLaunchError(
+                f"{unit.name}: launched {', '.join(recording.unattributed)} outside its label",
+                hint="another thread launches it, as autograd's does in backward(): time graphbench.backward_of(out) "
+                "instead, or let the timed call launch its work itself",
+                subject=unit.name,
+            )
+        if self.timer not in (None, recording.timer):
+            raise TimingError(f"{unit.name}: sampled by {self.timer} and by {recording.timer}, which do not compare")
+        self.timer = recording.timer
+        found = _labelled_samples(recording, unit, plan)
+        self.kept += [found[i] for i in range(plan.samples) if i not in void]
+        self.sampled += plan.samples
+        self.void += len(void)
+        self.notes.update(dict.fromkeys(recording.notes))
+
+    @property
+    def mostly_void(self) -> bool:
+        return self.void > self.sampled / 2
+
+    @property
+    def noise(self) -> float:
+        return median_noise([sample.busy_ns for sample in self.kept])
+
+
 def _measurement(
-    recording: Recording,
+    taken: _Taken,
     unit: Unit,
-    plan: _Plan,
-    void: set[int],
-    *,
-    cache: CacheState,
+    plan: Plan,
+    timer: Timer,
+    policy: Policy,
+    states: list[ClockState],
     values: ValuePolicy | None,
 ) -> Measurement:
-    if recording.unattributed:
-        raise OffThreadLaunchError(
-            f"{unit.name}: launched {', '.join(recording.unattributed)} outside its label",
-            hint="the call launches from a thread of its own; it can only be timed as part of a whole run",
-            subject=unit.name,
+    common = Measurement(
+        status="failed", timer=taken.timer, cache=timer.cache, values=values, warmup=plan.warmup, clocks=tuple(states)
+    )
+    if taken.mostly_void:
+        return replace(common, reason=f"{taken.void} of {taken.sampled} samples allocated device memory")
+    busy_ns = [sample.busy_ns for sample in taken.kept]
+    noisy: tuple[str, ...] = ()
+    if policy.noise is not None and taken.noise > policy.noise:
+        noisy = (
+            f"noisy: median known to {taken.noise:.1%} after {policy.noise_ms:g} ms, asked for {policy.noise:.1%}",
         )
-    samples = _labelled_samples(recording, unit, plan)
-    kept = [samples[i] for i in range(plan.samples) if i not in void]
-    if len(void) > plan.samples / 2:
-        return Measurement(
-            status="failed",
-            reason=f"{len(void)} of {plan.samples} samples allocated device memory",
-            timer=recording.timer,
-            cache=cache,
-            values=values,
-            warmup=plan.warmup,
-        )
-    return Measurement(
+    return replace(
+        common,
         status="ok",
-        timer=recording.timer,
-        cache=cache,
-        values=values,
-        samples=columns(kept, plan.inner),
+        samples=columns(taken.kept, plan.inner),
         inner=plan.inner,
-        warmup=plan.warmup,
-        device_kernels=device_kernels(kept),
-        warnings=_void_warning(void, plan.samples) + warnings([sample.busy_ns for sample in kept]) + recording.notes,
+        device_kernels=device_kernels(taken.kept),
+        warnings=(
+            *_void_warning(taken.void, taken.sampled),
+            *warnings(busy_ns),
+            *noisy,
+            *clock_warnings(states),
+            *taken.notes,
+        ),
     )
 
 
-def _labelled_samples(recording: Recording, unit: Unit, plan: _Plan) -> dict[int, Sample]:
+def _labelled_samples(recording: Recording, unit: Unit, plan: Plan) -> dict[int, Sample]:
     found = dict(recording.rows.get(unit.name, {}))
     missing = [i for i in range(plan.samples) if i not in found]
     if missing:
@@ -291,5 +374,5 @@ def _labelled_samples(recording: Recording, unit: Unit, plan: _Plan) -> dict[int
     return found
 
 
-def _void_warning(void: set[int], samples: int) -> tuple[str, ...]:
-    return (f"void: {len(void)} of {samples} samples allocated device memory",) if void else ()
+def _void_warning(void: int, samples: int) -> tuple[str, ...]:
+    return (f"void: {void} of {samples} samples allocated device memory",) if void else ()

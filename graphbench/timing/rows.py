@@ -8,7 +8,7 @@ from typing import Final
 from graphbench.analysis.stats import is_unstable
 from graphbench.errors import TimingError
 from graphbench.records import CacheState, DeviceKernel, Measurement, RunRecord, Samples, TimerName, ValuePolicy
-from graphbench.timing.base import Recording, RunSample, Sample
+from graphbench.timing.base import Recording, Sample
 
 COARSE_BELOW: Final = 20
 """Sample count under which a row is marked `coarse`."""
@@ -96,7 +96,8 @@ def run_record(recording: Recording, n_samples: int) -> RunRecord:
         wall_ns=tuple(run.wall_ns for run in runs),
         unattributed_ns=tuple(run.unattributed_ns for run in runs),
         overlap_ns=tuple(run.overlap_ns for run in runs),
-        wrapper_ns=_wrapper(runs),
+        wrapper_ns=_known([run.wrapper_ns for run in runs]),
+        beside_ns=_known([run.beside_ns for run in runs]),
         n_kernels=max((run.n_kernels for run in runs if run.n_kernels is not None), default=None),
         unattributed=recording.unattributed,
         dropped=recording.dropped,
@@ -104,16 +105,16 @@ def run_record(recording: Recording, n_samples: int) -> RunRecord:
     )
 
 
-def _wrapper(runs: Sequence[RunSample]) -> tuple[float, ...] | None:
-    known = tuple(run.wrapper_ns for run in runs if run.wrapper_ns is not None)
-    return known if len(known) == len(runs) else None
+def _known(entries: Sequence[float | None]) -> tuple[float, ...] | None:
+    known = tuple(entry for entry in entries if entry is not None)
+    return known if len(known) == len(entries) else None
 
 
 def _zero_like(sample: Sample) -> Sample:
     """A measured nothing, with the columns that this instrument has."""
     return Sample(
         busy_ns=0.0,
-        host_ns=0.0,
+        host_ns=None if sample.host_ns is None else 0.0,
         span_ns=None if sample.span_ns is None else 0.0,
         kernel_ns=None if sample.kernel_ns is None else 0.0,
         copy_ns=None if sample.copy_ns is None else 0.0,
@@ -127,7 +128,7 @@ def columns(samples: Sequence[Sample], inner: int = 1) -> Samples:
     """Turn samples of `inner` calls each into columns per call. A column that any sample lacks is `None`."""
     return Samples(
         busy_ns=tuple(sample.busy_ns / inner for sample in samples),
-        host_ns=tuple(sample.host_ns / inner for sample in samples),
+        host_ns=_column([sample.host_ns for sample in samples], inner),
         span_ns=_column([sample.span_ns for sample in samples], inner),
         kernel_ns=_column([sample.kernel_ns for sample in samples], inner),
         copy_ns=_column([sample.copy_ns for sample in samples], inner),
@@ -137,8 +138,8 @@ def columns(samples: Sequence[Sample], inner: int = 1) -> Samples:
 
 
 def _column(entries: Sequence[float | None], inner: int) -> tuple[float, ...] | None:
-    known = tuple(entry / inner for entry in entries if entry is not None)
-    return known if len(known) == len(entries) else None
+    known = _known(entries)
+    return None if known is None else tuple(entry / inner for entry in known)
 
 
 def _counts(entries: Sequence[int | None]) -> tuple[int, ...] | None:

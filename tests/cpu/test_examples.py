@@ -41,7 +41,8 @@ def timed_kernels(record: ProfileRecord) -> list[str]:
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"small_transformer", "wrap_a_model", "profile_a_training_step", "diff_two_versions"}
+    models = {"small_transformer", "wrap_a_model", "profile_a_training_step", "diff_two_versions"}
+    tested = {*models, "compare_implementations"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -64,6 +65,15 @@ def test_diff_two_versions_compares_both(tmp_path: Path, capsys: pytest.CaptureF
     load("diff_two_versions").main(measure_ms=BUDGET_MS, folder=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"before.json", "after.json"}
     assert "softmax" in capsys.readouterr().out
+
+
+def test_compare_implementations_times_forwards_and_backwards(capsys: pytest.CaptureFixture[str]) -> None:
+    forwards, backwards = load("compare_implementations").main(measure_ms=BUDGET_MS)
+    assert [row.measurement.status for row in forwards.rows] == ["ok"] * 4
+    assert [row.difference.equal for row in backwards.rows if row.difference is not None] == [True]
+    printed = capsys.readouterr().out
+    assert "in bfloat16" in printed
+    assert "its result is not written out's" not in printed.replace("in bfloat16: its", "")
 
 
 def test_small_transformer_is_a_model_file(capsys: pytest.CaptureFixture[str]) -> None:

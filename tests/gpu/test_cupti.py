@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from graphbench.analysis.stats import quantile
-from graphbench.errors import OffThreadLaunchError, RecordsLostError, TimingError
+from graphbench.errors import GraphbenchError, OffThreadLaunchError, RecordsLostError, TimingError
 from graphbench.records import Policy
 from graphbench.timing import cupti as cupti_timer
 from graphbench.timing import cupti_setup
 from graphbench.timing.base import Session, Timer
 from graphbench.timing.cache import L2
 from graphbench.timing.cupti import CuptiTimer
+from graphbench.timing.cupti_records import LABEL_KIND
 from graphbench.timing.loop import measure
 from tests.timer_contract import TimerContract, one_label
 
@@ -90,15 +91,82 @@ def test_the_library_found_is_the_one_torch_uses() -> None:
 def test_one_op_is_one_named_kernel(timer: CuptiTimer, big: torch.Tensor) -> None:
     cost = timer.record(one_label(lambda: big.add_(1))).rows["a"][0]
     assert cost.n_kernels == 1
-    assert "elementwise_kernel" in cost.device_kernels[0]
+    assert "elementwise_kernel" in cost.device_kernels[0].name
     assert cost.busy_ns == cost.kernel_ns == cost.span_ns
 
 
 def test_a_copy_is_a_copy_and_no_kernel(timer: CuptiTimer, big: torch.Tensor) -> None:
     target = torch.empty_like(big)
     cost = timer.record(one_label(lambda: target.copy_(big))).rows["a"][0]
-    assert (cost.n_kernels, cost.kernel_ns, cost.device_kernels) == (0, 0, ("memcpy DtoD",))
+    assert [(work.kind, work.name, work.grid) for work in cost.device_kernels] == [("copy", "memcpy DtoD", None)]
+    assert (cost.n_kernels, cost.kernel_ns) == (0, 0)
     assert cost.copy_ns == cost.busy_ns > 0
+
+
+def test_a_launch_is_kept_as_it_was_made(timer: CuptiTimer) -> None:
+    count = 3 << 20
+    tiny = torch.zeros(count, device=DEVICE)
+    (kernel,) = timer.record(one_label(lambda: tiny.add_(1))).rows["a"][0].device_kernels
+    assert kernel.grid is not None
+    assert kernel.block is not None
+    # torch's elementwise kernels work on 4 to 16 elements a thread, whole blocks of them.
+    per_thread = count / (kernel.grid[0] * kernel.block[0])
+    assert per_thread in (4, 8, 16)
+    assert (kernel.grid[1:], kernel.block[1:], kernel.cluster, kernel.device) == ((1, 1), (1, 1), None, 0)
+    assert 8 <= (kernel.registers or 0) <= 255
+    assert (kernel.static_shared_bytes, kernel.dynamic_shared_bytes, kernel.local_bytes) == (0, 0, 0)
+
+
+def test_a_kernel_on_a_stream_of_its_own_says_so(timer: CuptiTimer, big: torch.Tensor) -> None:
+    def body(session: Session) -> None:
+        with session.label("default", 0):
+            big.add_(1)
+        with torch.cuda.stream(torch.cuda.Stream(DEVICE)), session.label("own", 0):
+            big.add_(1)
+
+    rows = timer.record(body).rows
+    assert rows["default"][0].device_kernels[0].stream != rows["own"][0].device_kernels[0].stream
+
+
+def test_ids_that_the_timed_code_pushes_are_refused_by_name(timer: CuptiTimer, big: torch.Tensor) -> None:
+    def labelled_itself() -> None:
+        library = cupti_setup.load()
+        library.push(LABEL_KIND, 17)
+        big.add_(1)
+        library.pop(LABEL_KIND)
+
+    with pytest.raises(TimingError, match="carries label id 17, which this session never gave out"):
+        timer.record(one_label(labelled_itself))
+
+
+def test_ids_of_other_kinds_do_no_harm(timer: CuptiTimer, big: torch.Tensor) -> None:
+    custom0 = LABEL_KIND - 2
+
+    def labelled_itself() -> None:
+        library = cupti_setup.load()
+        library.push(custom0, 17)
+        big.add_(1)
+        library.pop(custom0)
+
+    assert timer.record(one_label(labelled_itself)).rows["a"][0].n_kernels == 1
+
+
+def test_a_forked_child_is_refused_by_name(timer: CuptiTimer, big: torch.Tensor) -> None:
+    timer.record(one_label(lambda: big.add_(1)))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            CuptiTimer(DEVICE, "warm")
+        except GraphbenchError as error:
+            os.write(writer, error.message.encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as told:
+        assert "forked from one that used CUDA" in told.read()
+    assert timer.record(one_label(lambda: big.add_(1))).rows["a"][0].n_kernels == 1
 
 
 def test_a_view_is_a_measured_zero(timer: CuptiTimer, big: torch.Tensor) -> None:

@@ -135,11 +135,51 @@ def test_cuda_graphs_are_measured_uncaptured_and_replayed_afterwards() -> None:
             compiled(x)
         region = only_region(graphbench.measure(**QUICK).record)
         assert torch.equal(compiled(x), expected)
-    assert region.forward.run is not None, region.forward.reason
-    assert region.forward.run.unattributed == ()
-    assert region.forward.plain.samples is not None
-    rows_ns = quantile(region.forward.run.busy_ns, 0.5)
-    assert rows_ns == pytest.approx(quantile(region.forward.plain.samples.busy_ns, 0.5), rel=0.15)
+    side = region.forward
+    assert side.run is not None, side.reason
+    assert (side.run.unattributed, region.notes) == ((), ())
+    assert side.graph_nodes is not None
+    rows = [kernel.in_graph.samples for kernel in region.kernels]
+    assert side.graph_nodes == sum(row.n_kernels[0] for row in rows if row and row.n_kernels)
+    assert all(row is not None and row.host_ns is None for row in rows)
+    assert side.run.beside_ns is not None
+    assert min(side.run.beside_ns) > 0  # the copy of the input
+    assert side.plain.samples is not None
+    assert quantile(side.run.busy_ns, 0.5) == pytest.approx(quantile(side.plain.samples.busy_ns, 0.5), rel=0.05)
+
+
+def test_backward_replays_are_split_too() -> None:
+    model = torch.nn.Sequential(Block(), Block()).cuda()
+    compiled = torch.compile(model, backend="graphbench", mode="reduce-overhead")
+    x = torch.randn(4096, 512, device="cuda")
+    for _ in range(4):
+        model.zero_grad(set_to_none=True)  # gradients lie in the graph's memory, which the next replay overwrites
+        compiled(x).sum().backward()
+    region = only_region(graphbench.measure(**QUICK).record)
+    assert region.notes == ()
+    assert region.backward.graph_nodes is not None, region.backward.reason
+
+
+def test_tuned_kernels_carry_their_configuration() -> None:
+    captured()
+    region = only_region(graphbench.measure(**QUICK).record)
+    kernels = [kernel for kernel in region.kernels if kernel.kind == "triton"]
+    assert kernels
+    for kernel in kernels:
+        config, (device, *_) = kernel.config, kernel.isolated.device_kernels
+        assert config is not None, kernel.key
+        assert device.block == (32 * config.num_warps, 1, 1)
+        assert (device.registers or 0) >= (config.registers or 0) > 0  # registers are handed out in steps
+        assert (config.spills, device.local_bytes) == (0, 0)
+
+
+def test_clocks_are_read_around_every_row() -> None:
+    captured()
+    record = graphbench.measure(**QUICK).record
+    states = [state for node in only_region(record).nodes for state in node.isolated.clocks]
+    assert states
+    assert all(200 <= (state.sm_mhz or 0) <= 3000 for state in states)
+    assert record.environment.stamp_grain_ns in (1, 2, 4, 8, 16, 32, 64)
 
 
 def test_a_factory_on_the_gpu_is_timed_although_it_has_no_tensor_arguments() -> None:

@@ -131,6 +131,7 @@ def test_model_arguments_are_literals_or_strings(jobs: list[SimpleNamespace]) ->
 
 def test_run_hands_measuring_options_on(jobs: list[SimpleNamespace]) -> None:
     words = ["--timer", "wallclock", "--values", "synthetic", "--repeat", "7", "--measure-ms", "3.5", "--no-progress"]
+    words += ["--noise", "2%", "--batch-execute", "8"]
     assert cli.main(["run", "--model", "hf:gpt2", *words]) == 0
     assert jobs[0].options.keywords() == {
         "timer": "wallclock",
@@ -140,6 +141,10 @@ def test_run_hands_measuring_options_on(jobs: list[SimpleNamespace]) -> None:
         "repeat": 7,
         "warmup_ms": 25.0,
         "measure_ms": 3.5,
+        "noise": 0.02,
+        "noise_ms": 1000.0,
+        "batch": 8,
+        "lock_gpu_clock": None,
         "progress": False,
     }
 

@@ -52,7 +52,7 @@ def test_a_device_sum_may_miss_half_a_percent(lost_ns: float, holds: bool) -> No
     if holds:
         document.check(record)
     else:
-        with pytest.raises(ConservationError, match=r"regions\[r0\]\.eager: in sample 0, rows \+ unattributed"):
+        with pytest.raises(ConservationError, match=r"regions\[r0\]\.eager: in sample 0, rows \+ beside"):
             document.check(record)
 
 
@@ -67,6 +67,20 @@ def test_a_short_run_may_miss_a_microsecond(lost_ns: float, holds: bool) -> None
     else:
         with pytest.raises(ConservationError, match=r"rows \+ wrapper is 5100 ns, expected busy = 6110 ns"):
             document.check(record)
+
+
+def test_what_ran_beside_cuda_graphs_is_part_of_the_run() -> None:
+    row = steady(60_000.0, timer="cupti")
+    run = device_run([row])
+    beside_ns = (40_000.0,) * len(run.busy_ns)
+    replayed = dataclasses.replace(run, busy_ns=tuple(ns + 40_000.0 for ns in run.busy_ns), beside_ns=beside_ns)
+    document.check(one_run([row], replayed, "cupti"))
+    with pytest.raises(ConservationError, match=r"rows .* is 60000 ns, expected device_busy = 100000 ns"):
+        document.check(one_run([row], dataclasses.replace(replayed, beside_ns=None), "cupti"))
+
+
+def test_host_times_are_taken_in_calls_of_their_own() -> None:
+    document.check(with_node(isolated=dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.0,)))))
 
 
 def test_on_the_cpu_busy_is_wall_time() -> None:
@@ -139,7 +153,7 @@ def of_step(**changes: Any) -> ProfileRecord:
     return profile(region(), step=StepRecord(run=cpu_run([row.in_graph]), rows=(row,)))
 
 
-RAGGED = dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.0,)))
+RAGGED = dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.0,), span_ns=(1.0,)))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +315,7 @@ RAGGED = dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.
         ),
         pytest.param(
             with_node(isolated=RAGGED),
-            "regions[r0].nodes[relu].isolated.samples.host_ns",
+            "regions[r0].nodes[relu].isolated.samples.span_ns",
             "2, as in busy_ns",
             id="columns of unequal length",
         ),

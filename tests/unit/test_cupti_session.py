@@ -12,8 +12,9 @@ import pytest
 
 from graphbench.errors import ClockError, RecordsLostError, SetupError, TimingError
 from graphbench.provenance.correlation import Activity
+from graphbench.provenance.graph_replay import Step
 from graphbench.records import DeviceKernel
-from graphbench.timing.base import Session
+from graphbench.timing.base import Session, SplitsReplays
 from graphbench.timing.cupti import BUFFER_BYTES, CuptiTimer
 from graphbench.timing.cupti_library import ClockReading
 from graphbench.timing.cupti_records import LABEL_KIND, Decoded
@@ -76,7 +77,7 @@ class ScriptedGpu:
     def other_client(self) -> str:
         return self.client
 
-    def launch(self, name: str = "kernel") -> None:
+    def launch(self, name: str = "kernel", graph_node: int = 0) -> None:
         if not self.recording or self.deaf(name):
             return
         correlation = next(self._correlations)
@@ -84,7 +85,7 @@ class ScriptedGpu:
         if stack:
             self._found.external_ids[correlation] = stack[-1]
         start = self.stamp(time.time_ns())
-        self._found.activities.append(Activity("kernel", name, start, start + 1000, correlation, 0, 7, 0))
+        self._found.activities.append(Activity("kernel", name, start, start + 1000, correlation, graph_node, 7, 0))
         time.sleep(2e-6)
 
     def drain(self) -> None:
@@ -169,7 +170,7 @@ def test_lost_records_are_measured_again_with_buffers_four_times_as_large() -> N
 
 def test_records_lost_every_time_are_an_error_that_says_how_many() -> None:
     gpu = ScriptedGpu(dropped=[9, 5, 3, 1, 0])
-    with pytest.raises(RecordsLostError, match=r"lost 9, 5, 3, 1 records in 4 session\(s\), .* 512 MiB"):
+    with pytest.raises(RecordsLostError, match=r"lost 9, 5, 3, 1 records in 4 session\(s\), .* 536870912 bytes"):
         timer_of(gpu).record(one_label(gpu.launch))
 
 
@@ -285,6 +286,7 @@ def test_a_label_that_is_not_on_top_when_it_ends_is_named(
 
     with pytest.raises(TimingError, match=f"expected id [0-9]+, found {found}") as caught:
         timer.record(one_label(work))
+    assert gpu.pop(LABEL_KIND) is None  # nothing is left for the next session to trip over
     assert "CUSTOM2" in (caught.value.hint or "")
 
 
@@ -318,3 +320,29 @@ def test_a_binding_newer_than_the_library_is_refused() -> None:
 )
 def test_an_attached_tool_is_known_by_its_library(mapped: str, tool: str) -> None:
     assert attached_tool(mapped) == tool
+
+
+def test_a_replay_is_split_over_the_rows_of_a_labelled_run(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    def labelled(session: Session) -> None:
+        with session.window(0):
+            for row, name in (("a", "gemm"), ("b", "softmax")):
+                with session.label(row, 0):
+                    gpu.launch(name)
+
+    order = timer.record(labelled).order
+    assert order == (Step("a", "gemm"), Step("b", "softmax"))
+
+    def replayed(session: Session) -> None:
+        assert isinstance(session, SplitsReplays)
+        with session.window(0), session.replay(0, order):
+            gpu.launch("copy of the input")
+            for node, name in enumerate(("gemm", "softmax")):
+                gpu.launch(name, graph_node=node + 1)
+
+    found = timer.record(replayed)
+    assert {row: (samples[0].busy_ns, samples[0].host_ns) for row, samples in found.rows.items()} == {
+        "a": (1000, None),
+        "b": (1000, None),
+    }
+    run = found.runs[0]
+    assert (run.busy_ns, run.beside_ns, run.unattributed_ns, run.n_kernels) == (3000 - run.overlap_ns, 1000, 0, 3)

@@ -8,7 +8,7 @@ import pytest
 
 from graphbench.analysis.diff import diff, worst_regression
 from graphbench.errors import UsageError
-from graphbench.records import NodeRecord, ProfileRecord, Side, StepRecord, TimerName
+from graphbench.records import ClockState, NodeRecord, ProfileRecord, Side, StepRecord, TimerName
 from graphbench.report.table import render_diff
 from tests.factories import FAILED, device_run, environment, node, profile, region, spec, steady
 
@@ -191,3 +191,52 @@ def test_a_diff_is_printed_with_conditions_first_and_reasons_last() -> None:
     assert lines[4].startswith("differences under 10 % between runs are noise on this timer (wallclock)")
     assert lines[-1] == "– before: ran out of memory: b"
     assert max(map(len, lines)) <= 100
+
+
+def stamped(ns: float, grain_ns: int | None = 32) -> ProfileRecord:
+    row = steady(ns, timer="cupti")
+    env = environment(stamp_grain_ns=grain_ns)
+    return profile(region([node("a", row)], forward=Side(plain=row)), timer="cupti", env=env)
+
+
+@pytest.mark.parametrize(("after_ns", "verdict"), [(1_032.0, "same"), (1_033.0, "slower"), (967.0, "faster")])
+def test_a_difference_of_one_step_of_the_stamps_is_none(after_ns: float, verdict: str) -> None:
+    result = diff(stamped(1_000.0), stamped(after_ns))
+    assert (result.rows[0].verdict, result.totals[0].verdict, result.grain_ns) == (verdict, verdict, 32.0)
+
+
+def test_the_coarser_stamps_of_two_profiles_decide_and_are_told() -> None:
+    result = diff(stamped(1_000.0, None), stamped(1_032.0))
+    assert result.rows[0].verdict == "same"
+    assert "within one step of the stamps (32 ns) too" in " ".join(render_diff(result).split())
+
+
+def test_on_a_wall_clock_the_steps_of_device_stamps_do_not_count() -> None:
+    env = environment(stamp_grain_ns=1000)
+    sides = [profile(region([node("a", ns)]), env=env) for ns in (1_000.0, 2_000.0)]
+    assert diff(*sides).rows[0].verdict == "slower"
+
+
+def clocked(mhz: int, lock: int | None = None) -> ProfileRecord:
+    record = of(node("a", dataclasses.replace(steady(100.0), clocks=(ClockState(sm_mhz=mhz),) * 2)))
+    return dataclasses.replace(record, policy=dataclasses.replace(record.policy, lock_gpu_clock_mhz=lock))
+
+
+def test_clocks_that_differ_are_told_before_anything_else() -> None:
+    result = diff(clocked(2000), clocked(1500))
+    said = "the SM clock was 2000 MHz before, 1500 MHz after (medians): the difference may be the clock's"
+    assert result.findings == (said,)
+    assert render_diff(result, width=200).startswith(f"warning: {said}\n")
+
+
+def test_clocks_within_2_percent_are_no_finding() -> None:
+    assert diff(clocked(2000), clocked(1960)).findings == ()
+    assert len(diff(clocked(2000), clocked(1959)).findings) == 1
+
+
+@pytest.mark.parametrize(("locks", "which"), [((1500, None), "before"), ((None, 1500), "after")])
+def test_a_clock_that_was_locked_on_one_side_only_is_told(locks: tuple[int | None, int | None], which: str) -> None:
+    result = diff(clocked(1500, locks[0]), clocked(1500, locks[1]))
+    assert result.findings == (
+        f"the SM clock was locked only {which}, to 1500 MHz: measure both with it locked, or neither",
+    )

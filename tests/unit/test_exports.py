@@ -39,7 +39,7 @@ def test_no_top_level_module_is_named_like_a_public_name() -> None:
     assert parts & set(public_names()) == set()
 
 
-@pytest.mark.parametrize("name", ["measure", "profile", "load", "diff", "reset"])
+@pytest.mark.parametrize("name", ["measure", "profile", "compare", "backward_of", "load", "diff", "reset"])
 def test_the_functions_that_the_documentation_names_are_public(name: str) -> None:
     assert name in public_names()
 

@@ -142,6 +142,25 @@ def test_a_single_sample_decides_nothing() -> None:
     assert row.verdict == "unclear"
 
 
+def test_a_single_sample_of_a_node_decides_nothing_either() -> None:
+    (row,) = fusion_rows(region([node("a", measurement(300.0))], [kernel("k", 10.0, roles=(executes("a"),))]))
+    assert row.verdict == "unclear"
+
+
+@pytest.mark.parametrize(("fused_ns", "expected"), [(1_032.0, "same"), (1_033.0, "slower"), (967.0, "faster")])
+def test_a_difference_of_one_step_of_the_stamps_is_none(fused_ns: float, expected: str) -> None:
+    made = region([node("a", 1_000.0)], [kernel("k", fused_ns, roles=(executes("a"),))])
+    (row,) = fusion_rows(made, grain_ns=32.0)
+    assert row.verdict == expected
+
+
+@pytest.mark.parametrize(("eager_ns", "expected"), [(1_064.0, "same"), (1_065.0, "faster")])
+def test_each_measurement_that_a_sum_is_of_adds_half_a_step(eager_ns: float, expected: str) -> None:
+    nodes = [node("a", eager_ns - 500.0), node("b", 250.0), node("c", 250.0)]
+    (row,) = fusion_rows(region(nodes, [kernel("k", 1_000.0, roles=tuple(map(executes, "abc")))]), grain_ns=32.0)
+    assert row.verdict == expected
+
+
 def around(p10_ns: float, p50_ns: float, p90_ns: float) -> Interval:
     return Interval(p10_ns=p10_ns, p50_ns=p50_ns, p90_ns=p90_ns)
 
@@ -232,6 +251,12 @@ def test_a_region_whose_host_time_exceeds_its_device_time_is_host_bound(host_ns:
     side = Side(plain=measurement(500.0, 500.0, timer="cupti"), host_ns=(host_ns, host_ns))
     (totals,) = summary(profile(region(forward=side), timer="cupti")).regions
     assert totals.host_bound is bound
+
+
+def test_times_that_overlap_make_no_region_host_bound() -> None:
+    side = Side(plain=measurement(400.0, 700.0, timer="cupti"), host_ns=(500.0, 800.0))
+    (totals,) = summary(profile(region(forward=side), timer="cupti")).regions
+    assert totals.host_bound is False
 
 
 def test_wall_time_says_nothing_about_who_waits() -> None:

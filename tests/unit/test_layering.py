@@ -38,10 +38,11 @@ RANKS = {
     "session": 9,
     "report": 9,
     "measuring": 10,
-    "api": 11,
-    "cli": 12,
-    "__main__": 13,
-    "__init__": 13,
+    "comparing": 11,
+    "api": 12,
+    "cli": 13,
+    "__main__": 14,
+    "__init__": 14,
 }
 PURE = {
     *("records", "units", "errors", "collector", "jsonvalues", "columnpool", "codec", "quickcodec"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import DeviceKernel, Measurement, Policy
+from graphbench.records import ClockState, DeviceKernel, Measurement, Policy, Samples
 from graphbench.timing.base import Recording, RunSample, Sample
 from graphbench.timing.fake import FakeTimer
 from graphbench.timing.loop import in_graph, measure, run_record
@@ -250,3 +250,66 @@ def test_run_totals_are_columns_over_the_runs() -> None:
 def test_a_missing_run_is_an_error_not_a_shorter_column() -> None:
     with pytest.raises(TimingError, match="2 runs expected, found samples none"):
         run_record(recording({}), 2)
+
+
+def alternating(*costs: float) -> FakeTimer:
+    """Every sample costs the next of `costs`, round and round."""
+    return FakeTimer(lambda _row, sample: costs[sample % len(costs)])
+
+
+def test_without_a_noise_rule_a_noisy_unit_is_sampled_once() -> None:
+    measurement = measure(alternating(100.0, 140.0), FakeUnit(), replace(POLICY, repeat=4))
+    assert len(busy(measurement)) == 4
+
+
+def test_sampling_goes_on_until_the_median_is_known_well_enough() -> None:
+    # 1.57 * IQR 40 / sqrt(n) is 10 % of the median 120 from n = 28 on: seven sessions of 4.
+    measurement = measure(alternating(100.0, 140.0), FakeUnit(), replace(POLICY, repeat=4, noise=0.1, noise_ms=1e6))
+    assert busy(measurement) == (100.0, 140.0, 100.0, 140.0) * 7
+    assert not any(warning.startswith("noisy") for warning in measurement.warnings)
+
+
+def test_when_the_time_is_up_the_noise_that_is_left_is_told() -> None:
+    policy = replace(POLICY, repeat=4, noise=0.1, noise_ms=0.0)
+    measurement = measure(alternating(100.0, 140.0), FakeUnit(), policy)
+    assert len(busy(measurement)) == 4
+    assert "noisy: median known to 26.2% after 0 ms, asked for 10.0%" in measurement.warnings
+
+
+def test_a_quiet_unit_needs_no_second_session() -> None:
+    assert len(busy(measure(fake(), FakeUnit(), replace(POLICY, noise=0.01)))) == 30
+
+
+class Clocks:
+    """Reads these SM clocks one after another."""
+
+    def __init__(self, *sm_mhz: int) -> None:
+        self._left = list(sm_mhz)
+
+    def read(self) -> ClockState:
+        return ClockState(sm_mhz=self._left.pop(0))
+
+
+def test_clocks_are_read_before_the_warm_up_between_and_after_the_samples() -> None:
+    measurement = measure(fake(), FakeUnit(), POLICY, clocks=Clocks(1980, 1965, 1980))
+    assert [state.sm_mhz for state in measurement.clocks] == [1980, 1965, 1980]
+    assert not any(warning.startswith("clock") for warning in measurement.warnings)
+
+
+def test_a_clock_that_moved_is_told_in_the_row() -> None:
+    measurement = measure(fake(), FakeUnit(), POLICY, clocks=Clocks(1980, 1980, 1755))
+    assert "clock: SM 1980 -> 1755 MHz" in measurement.warnings
+
+
+def test_work_of_another_thread_is_named_with_what_to_do() -> None:
+    with pytest.raises(OffThreadLaunchError, match="row: launched stray outside its label") as caught:
+        measure(fake(unattributed=("stray",)), FakeUnit(), POLICY)
+    assert "graphbench.backward_of(out)" in (caught.value.hint or "")
+
+
+def test_rows_of_a_replay_have_no_host_time_and_its_run_what_ran_beside() -> None:
+    rows = {"a": {0: Sample(busy_ns=7.0, host_ns=None, n_kernels=1)}}
+    runs = {0: RunSample(busy_ns=9.0, wall_ns=20.0, beside_ns=2.0, n_kernels=2)}
+    found = replace(recording(rows), runs=runs)
+    assert read(found, "a", 1).samples == Samples(busy_ns=(7.0,), host_ns=None, n_kernels=(1,))
+    assert run_record(found, 1).beside_ns == (2.0,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphbench.analysis.stats import compare, is_unstable, quantile, summarize
+from graphbench.analysis.stats import compare, is_unstable, judge, quantile, summarize
 
 STEADY = [100.0 + 0.1 * i for i in range(21)]
 
@@ -87,3 +87,26 @@ def test_nothing_cannot_be_compared() -> None:
 @pytest.mark.parametrize("reaching_over", [[80.0] * 8 + [101.0] * 3, [120.0] * 8 + [101.0] * 3])
 def test_an_interval_that_reaches_into_the_other_decides_nothing(reaching_over: list[float]) -> None:
     assert compare(STEADY, reaching_over) == "unclear"
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict"),
+    [
+        ([1032.0, 1032.0, 1032.0], "same"),
+        ([968.0, 968.0, 968.0], "same"),
+        ([1033.0, 1033.0, 1033.0], "slower"),
+        ([967.0, 967.0, 967.0], "faster"),
+    ],
+)
+def test_medians_within_one_step_of_the_clock_are_the_same(after: list[float], verdict: str) -> None:
+    assert compare([1000.0] * 3, after, grain_ns=32.0) == verdict
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(1032.0, "unclear"), (1032.5, "slower")])
+def test_intervals_are_widened_by_half_a_step_at_each_end_before_they_are_apart(low: float, verdict: str) -> None:
+    assert judge((900.0, 950.0, 1000.0), (low, 1100.0, 1200.0), grain_ns=32.0) == verdict
+    assert judge((low, 1100.0, 1200.0), (900.0, 950.0, 1000.0), grain_ns=32.0) == verdict.replace("slower", "faster")
+
+
+def test_without_a_known_step_any_gap_between_intervals_is_one() -> None:
+    assert judge((900.0, 950.0, 1000.0), (1000.1, 1100.0, 1200.0)) == "slower"

@@ -139,7 +139,7 @@ def test_unstable_rows_are_counted_and_named_only_when_wide() -> None:
 
     assert "! unstable: 3 rows" in table(of(3)).splitlines()
     assert "! unstable: 1 row" in table(of(1)).splitlines()
-    assert "! unstable: relu_0, relu_1, relu_2" in table(of(3), wide=True).splitlines()
+    assert "! unstable: 3 rows (relu_0, relu_1, relu_2)" in table(of(3), wide=True).splitlines()
 
 
 def test_a_profile_without_a_name_is_of_a_model() -> None:

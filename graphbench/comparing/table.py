@@ -1,0 +1,28 @@
+"""The result of a comparison: rows that keep every sample, printed as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphbench.analysis.implementations import ImplementationRow
+from graphbench.records import Policy
+from graphbench.report.compare_table import render_implementations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImplementationTable:
+    """What `graphbench.compare` found. Printing it gives the table.
+
+    `rows` are in the order given, the first being the baseline; `rows[i].measurement` has the raw samples. `policy` is
+    the budget of a whole row: each of its halves had half of it.
+    """
+
+    rows: tuple[ImplementationRow, ...]
+    device: str
+    policy: Policy
+
+    def __str__(self) -> str:
+        return render_implementations(self.rows, device=self.device, policy=self.policy)
+
+    def __repr__(self) -> str:
+        return f"<graphbench comparison on {self.device}: {', '.join(row.name for row in self.rows)}>"

@@ -1,0 +1,83 @@
+"""Splits a CUDA-graph replay over rows: all its work carries one label, only node ids tell the pieces apart.
+
+Node ids count up in the order of capture (CUDA 13.0, H200). The order of rows and kernels is known from a labelled run
+without graphs; a replay that runs anything else is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphbench.errors import AttributionError
+
+if TYPE_CHECKING:
+    from graphbench.provenance.correlation import Activity
+
+
+class Step(NamedTuple):
+    """One piece of device work of a labelled run: the row that launched it, and its name."""
+
+    row: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What an external id stands for that a whole run of CUDA-graph replays carries. `order` is from `launch_order`."""
+
+    sample: int
+    order: tuple[Step, ...]
+
+
+class SplitReplay(NamedTuple):
+    """A replay's work by row, and what ran beside the graphs: copies of inputs, seeds of the random generator."""
+
+    rows: dict[str, list[Activity]]
+    beside: list[Activity]
+
+
+def launch_order(labelled: Sequence[tuple[str, Activity]]) -> tuple[Step, ...]:
+    """The work of one labelled run in the order of launches.
+
+    Args:
+        labelled: (row, activity) of one run, in any order. Correlation ids count launches up.
+    """
+    ordered = sorted(labelled, key=lambda entry: (entry[1].correlation_id, entry[1].start_ns))
+    return tuple(Step(row, activity.name) for row, activity in ordered)
+
+
+def split_replay(activities: Sequence[Activity], order: Sequence[Step]) -> SplitReplay:
+    """Give every node of a replay to the row that launched it when it ran without a graph.
+
+    Args:
+        activities: all work of one replayed run.
+        order: from `launch_order`, of the same code run without graphs.
+
+    Raises:
+        AttributionError: other nodes ran than were labelled, or in another order.
+    """
+    beside = [activity for activity in activities if not activity.graph_node_id]
+    nodes = _in_capture_order([activity for activity in activities if activity.graph_node_id])
+    if len(nodes) != len(order):
+        raise AttributionError(
+            f"the CUDA-graph replay ran {len(nodes)} nodes, the labelled run without graphs {len(order)} kernels",
+            hint="conditional nodes, or work that only one of them does: their times cannot be told apart",
+        )
+    rows: dict[str, list[Activity]] = defaultdict(list)
+    for position, (node, step) in enumerate(zip(nodes, order, strict=True)):
+        if node.name != step.name:
+            raise AttributionError(
+                f"node {position} of the CUDA-graph replay is {node.name}, expected {step.name} of {step.row}",
+                hint="the graph was captured in another order than the labelled run, or chose other kernels",
+                subject=step.row,
+            )
+        rows[step.row].append(node)
+    return SplitReplay(dict(rows), beside)
+
+
+def _in_capture_order(nodes: Sequence[Activity]) -> list[Activity]:
+    """By node id within a launch of a graph, which has one correlation id; launches in their order."""
+    return sorted(nodes, key=lambda node: (node.correlation_id, node.graph_node_id, node.start_ns))

@@ -1,0 +1,95 @@
+"""Compared implementations as text: one line each, then whatever a reader must know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from graphbench.analysis.implementations import ImplementationRow
+from graphbench.analysis.stats import Summary
+from graphbench.records import Policy
+from graphbench.report.base import DEFAULT_WIDTH
+from graphbench.report.column import Column
+from graphbench.report.columns import difference_text
+from graphbench.report.grid import build, draw, wrap
+from graphbench.report.names import clean, shorten_tail
+from graphbench.units import MISSING
+
+
+def _of(pick: Callable[[Summary], float]) -> Callable[[ImplementationRow], object]:
+    return lambda row: None if row.summary is None else pick(row.summary)
+
+
+def _half(index: int) -> Callable[[ImplementationRow], object]:
+    return lambda row: row.half_ns[index] if index < len(row.half_ns) else None
+
+
+def _marks(row: ImplementationRow) -> str:
+    return "!" if row.measurement.warnings else ""
+
+
+def _is_wrong(row: ImplementationRow) -> bool:
+    return row.difference is not None and row.difference.equal is False
+
+
+IMPLEMENTATION_COLUMNS: tuple[Column[ImplementationRow], ...] = (
+    Column(name="implementation", key="name", kind="text", get=lambda row: row.name, shrink=14, shorten=shorten_tail),
+    Column(name="p50", key="p50", kind="time", get=lambda row: row.p50_ns, marks=_marks),
+    Column(name="p10", key="p10", kind="time", get=_of(lambda s: s.p10)),
+    Column(name="p90", key="p90", kind="time", get=_of(lambda s: s.p90)),
+    Column(name="n", key="samples", kind="number", get=_of(lambda s: s.n)),
+    Column(name="1st\nhalf", key="first_half_p50", kind="time", get=_half(0)),
+    Column(name="2nd\nhalf", key="second_half_p50", kind="time", get=_half(1)),
+    Column(name="kern.", key="launches", kind="number", get=lambda row: row.n_kernels),
+    Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
+    Column(name="time/\nfirst", key="ratio", kind="ratio", get=lambda row: row.ratio),
+    Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
+    Column(
+        name="max\ndiff",
+        key="difference",
+        kind="text",
+        get=lambda row: difference_text(row.difference),
+        shrink=7,
+        marks=lambda row: "!" if _is_wrong(row) else "",
+    ),
+)
+
+
+def render_implementations(
+    rows: Sequence[ImplementationRow], *, device: str, policy: Policy, width: int = DEFAULT_WIDTH
+) -> str:
+    """The comparison's text, ending with a line break; rows in the order given.
+
+    Args:
+        rows: what was compared, the baseline first.
+        device: where it ran.
+        policy: the budget of a whole row.
+        width: of a line, in characters.
+    """
+    without = ("host",) if policy.timer == "wallclock" else ()  # on the CPU it is the same time
+    lines = [
+        f"graphbench comparison of {len(rows)} implementation{'s' if len(rows) > 1 else ''} on {clean(device)}",
+        f"how: timer {policy.timer} | cache {policy.cache} | each timed twice, in order and then in reverse, with half "
+        "the budget each time",
+        "",
+        draw(build(IMPLEMENTATION_COLUMNS, rows, wide=False, without=without), width),
+        *_remarks(rows),
+    ]
+    return wrap(lines, width)
+
+
+def _remarks(rows: Sequence[ImplementationRow]) -> Iterator[str]:
+    baseline = rows[0]
+    for row in rows:
+        name = clean(row.name)
+        if row.measurement.warnings:
+            yield f"! {name}: {clean('; '.join(row.measurement.warnings))}"
+        if _is_wrong(row):
+            size = difference_text(row.difference)
+            note = clean(row.difference.note) if row.difference is not None else ""
+            yield f"! {name}: its result is not {clean(baseline.name)}'s ({note or f'max diff {size}'})"
+        elif row.difference is not None and row.difference.equal is None:
+            yield f"{MISSING} {name}: its result was not compared: {clean(row.difference.note)}"
+        if row.measurement.status != "ok":
+            yield f"{MISSING} {name}: {row.measurement.status}: {clean(row.measurement.reason)}"
+    if baseline.measurement.status != "ok" and len(rows) > 1:
+        yield f"{MISSING} no ratios or verdicts: {clean(baseline.name)}, the baseline, has no time"

@@ -1,0 +1,63 @@
+"""The first lines of a report: of what, on what and how it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphbench.records import EVENT_TIMERS, Environment, Policy, ProfileRecord, TimerName
+from graphbench.report.names import clean
+from graphbench.units import format_bytes
+
+
+def heading_lines(record: ProfileRecord) -> list[str]:
+    """Title, environment, policy, and what its timer's times are where that is not what one expects."""
+    return [
+        f"graphbench profile of {clean(record.subject) or 'a model'} ({record.created})",
+        _environment(record.environment),
+        policy_text(record.policy, record.environment),
+        *timer_lines(record.policy.timer),
+    ]
+
+
+def _environment(environment: Environment) -> str:
+    parts = [f"torch {environment.torch}", f"Python {environment.python}"]
+    if environment.gpu:
+        clock = f", SM {environment.sm_clock_mhz} MHz" if environment.sm_clock_mhz else ""
+        l2 = f", L2 {format_bytes(environment.gpu_l2_bytes)}" if environment.gpu_l2_bytes else ""
+        parts.append(f"{environment.gpu}{l2}{clock}")
+        parts += [f"{name} {value}" for name, value in _gpu_software(environment) if value]
+    parts.append(f"{environment.cpu}, {environment.num_threads} threads")
+    return "on: " + clean(" | ".join(parts))
+
+
+def _gpu_software(environment: Environment) -> Iterator[tuple[str, str | None]]:
+    yield "CUDA", environment.cuda
+    yield "driver", environment.driver
+    # The record holds "VERSION (PATH)"; where it lies matters to who repairs an installation, not here.
+    yield "CUPTI", environment.libcupti.split(" (")[0] if environment.libcupti else None
+    yield "Triton", environment.triton
+
+
+def policy_text(policy: Policy, environment: Environment) -> str:
+    """The line that says how it was measured."""
+    fixed = policy.repeat is not None
+    amount = f"{policy.repeat} samples" if fixed else f"{policy.min_samples} to {policy.max_samples} samples a row"
+    budget = "" if fixed else f" in {policy.measure_ms:g} ms"
+    if policy.noise is not None:
+        budget += f" and on until the median is known to {100 * policy.noise:g} % or {policy.noise_ms:g} ms are up"
+    warmup = f"{policy.warmup_ms:g} ms warm-up" if policy.warmup is None else f"{policy.warmup} warm-ups"
+    grain = environment.stamp_grain_ns
+    stamps = f", stamps in steps of {grain} ns" if grain is not None and policy.timer != "wallclock" else ""
+    parts = [f"timer {policy.timer}{stamps}", f"cache {policy.cache}", f"values {policy.values}"]
+    parts.append(f"{amount}{budget}, {warmup}")
+    parts += [f"batches of {policy.batch} calls"] if policy.batch is not None else []
+    locked = policy.lock_gpu_clock_mhz
+    parts += [f"SM clock locked to {locked} MHz"] if locked is not None else []
+    return f"how: {' | '.join(parts)}"
+
+
+def timer_lines(timer: TimerName) -> list[str]:
+    """What busy time is for a timer that only sees events."""
+    if timer not in EVENT_TIMERS:
+        return []
+    return [f"timer {timer}: busy is the time between two events: launch gaps are in it; not comparable with cupti"]

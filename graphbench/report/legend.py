@@ -1,0 +1,84 @@
+"""The lines below a table: what its marks and columns mean, and what its rows' warnings say, grouped by kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from graphbench.analysis.clocks import warning_kind
+from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.views import NodeRow
+from graphbench.report.names import clean
+from graphbench.report.overview import count_text, names_text
+
+UNSTABLE = "unstable"  # how a row's warning of scattered samples begins
+DETAILS_SHOWN = 3
+BATCH = "batch: many calls queued back to back, no-overhead theoretical; not what a single call costs"
+SPAN = (
+    "span: first start to last end, gaps included; spans are comparable only between rows of equal kernel count (kern.)"
+)
+LAUNCH = (
+    "grid, block, regs and local (a thread), shared (a block, static and dynamic), stream: of the first device kernel; "
+    "+N: so many other launches, copies and fills, which CSV lists"
+)
+CLOCK = "clock: of the SMs, before the first sample → after the last"
+CONFIG = "config: Triton's block constants, w warps, s stages; spills 0 is measured, – is not known"
+
+Rows = Sequence[NodeRow] | Sequence[FusionRow]
+
+
+def legend(rows: Rows, *, many: bool, wide: bool) -> list[str]:
+    """What a table of nodes or fusions needs explained. `many` regions: rows are named with theirs."""
+    lines = []
+    if any(row.shared_with for row in rows):
+        lines.append("= measured once for several equal ones")
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        for warning in row.warnings:
+            kind = warning_kind(warning)
+            groups.setdefault(kind, []).append((row_name(row, many), warning[len(kind) :].removeprefix(":").strip()))
+    lines += [f"! {clean(_warning(kind, found, len(rows), wide))}" for kind, found in groups.items()]
+    if any(row.unfaithful for row in rows):
+        lines.append("! unfaithful: see the warning above")
+    if any(row.device.batch_ns is not None for row in rows):
+        lines.append(BATCH)
+    return lines
+
+
+def launch_legend(rows: Rows) -> list[str]:
+    """What a table of launches needs explained."""
+    devices = [row.device for row in rows]
+    told = {
+        SPAN: any(device.span_ns is not None for device in devices),
+        LAUNCH: any(device.kernels for device in devices),
+        CLOCK: any(device.sm_mhz != (None, None) for device in devices),
+        CONFIG: any(device.config for device in devices),
+    }
+    return [line for line, needed in told.items() if needed]
+
+
+def row_name(row: NodeRow | FusionRow, many: bool) -> str:
+    """The name of a node or the key of a kernel; with that of its region where there are several."""
+    name = row.name if isinstance(row, NodeRow) else row.key
+    return f"{row.region}/{name}" if many else name
+
+
+def _warning(kind: str, found: Sequence[tuple[str, str]], n_rows: int, wide: bool) -> str:
+    """All rows with one kind of warning: how many, which, and what it says of them."""
+    # On a CPU most rows are unstable, and each has its mark: their names would say nothing more.
+    rows = _rows([name for name, _ in found], n_rows, named=wide or kind != UNSTABLE)
+    details = Counter(detail for _, detail in found if detail).most_common()
+    if len(details) == 1:
+        return f"{kind}: {details[0][0]}: {rows}"
+    said = [f"{detail} ({count})" for detail, count in details[:DETAILS_SHOWN]]
+    said += [f"{len(details) - DETAILS_SHOWN} other values"] if len(details) > DETAILS_SHOWN else []
+    return f"{kind}: {rows}" + (f": {', '.join(said)}" if said else "")
+
+
+def _rows(names: Sequence[str], n_rows: int, *, named: bool) -> str:
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) == n_rows > 1:
+        return f"all {n_rows} rows"
+    if not named:
+        return count_text(len(distinct), "row")
+    return names_text(distinct) if len(distinct) == 1 else f"{len(distinct)} rows ({names_text(distinct)})"

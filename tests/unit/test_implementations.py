@@ -1,0 +1,185 @@
+"""Comparing implementations, the parts without torch: what may be given, what a row says, how it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from graphbench.analysis.implementations import ImplementationRow, grain_of, has_drifted
+from graphbench.comparing.implementation import Implementation, as_implementations, check_inputs
+from graphbench.errors import UsageError
+from graphbench.records import Comparison, Measurement, Policy, Samples
+from graphbench.report.compare_table import render_implementations
+
+
+def call() -> None: ...
+
+
+def timed(*busy_ns: float, **fields: Any) -> Measurement:
+    samples = Samples(busy_ns=busy_ns, host_ns=tuple(2 * busy for busy in busy_ns), n_kernels=(3,) * len(busy_ns))
+    return Measurement(status="ok", timer="cupti", cache="warm", samples=samples, **fields)
+
+
+FAILED = Measurement(status="failed", reason="it raised ValueError: no")
+
+
+def row(name: str, measurement: Measurement, baseline: Measurement, **fields: Any) -> ImplementationRow:
+    return ImplementationRow(name=name, measurement=measurement, halves=(), baseline=baseline, **fields)
+
+
+# what may be given
+
+
+def test_a_mapping_gives_implementations_in_its_order() -> None:
+    found = as_implementations({"b": call, "a": call})
+    assert [(entry.name, entry.call, entry.inputs, entry.reset) for entry in found] == [
+        ("b", call, None, None),
+        ("a", call, None, None),
+    ]
+
+
+def test_a_sequence_is_taken_as_it_is() -> None:
+    given = [Implementation("a", call), Implementation("b", call)]
+    assert as_implementations(given) == tuple(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "no implementations to compare"),
+        ([Implementation("a", call), Implementation("b", call), Implementation("a", call)], "are called a$"),
+        ([call], "found function, expected graphbench.Implementation"),
+    ],
+    ids=["none", "one name twice", "bare callables"],
+)
+def test_what_cannot_be_compared_is_refused(given: Any, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        as_implementations(given)
+    assert caught.match(words) if "$" not in words else caught.value.message.endswith(words[:-1])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Implementation("", call), "an implementation's name is '', expected a text"),
+        (lambda: Implementation("a", 3), "a: call is a int, expected a callable"),  # type: ignore[arg-type]
+        (lambda: Implementation("a", call, reset=3), "a: reset is a int, expected a callable"),  # type: ignore[arg-type]
+        (lambda: Implementation("a", call, 3), "a: inputs is a int, expected a tuple or list of arguments"),  # type: ignore[arg-type]
+    ],
+    ids=["name", "call", "reset", "inputs"],
+)
+def test_a_wrong_field_is_named(make: Callable[[], Implementation], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make()
+    assert caught.value.message == message
+
+
+def test_a_bare_argument_is_told_how_to_be_written() -> None:
+    with pytest.raises(UsageError, match=r"write inputs=\(x,\)"):
+        check_inputs("text", "compare")
+
+
+# what a row says
+
+
+def test_ratio_and_verdict_are_against_the_baseline() -> None:
+    baseline, half = timed(10, 10, 10), timed(5, 5, 5)
+    found = row("b", half, baseline)
+    assert (found.ratio, found.verdict, found.p50_ns, found.host_ns, found.n_kernels) == (0.5, "faster", 5, 10, 3)
+
+
+def test_the_baseline_has_no_verdict_on_itself() -> None:
+    baseline = timed(10, 10)
+    assert (row("a", baseline, baseline).ratio, row("a", baseline, baseline).verdict) == (1.0, None)
+
+
+def test_touching_intervals_are_unclear() -> None:
+    assert row("b", timed(9, 11, 13), timed(8, 9, 12)).verdict == "unclear"
+
+
+@pytest.mark.parametrize(("own", "baseline"), [(timed(1, 1), FAILED), (FAILED, timed(1, 1))], ids=["baseline", "own"])
+def test_a_failed_side_has_neither_ratio_nor_verdict(own: Measurement, baseline: Measurement) -> None:
+    assert (row("b", own, baseline).ratio, row("b", own, baseline).verdict) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "drifted"),
+    [((10, 11, 12), (13, 14, 15), True), ((10, 11, 12), (11, 12, 13), False), ((100, 100), (100.5, 100.5), False)],
+    ids=["apart", "overlapping", "within the noise"],
+)
+def test_halves_that_lie_apart_have_drifted(first: tuple[float, ...], second: tuple[float, ...], drifted: bool) -> None:
+    assert has_drifted([timed(*first), timed(*second)]) is drifted
+
+
+def test_medians_within_a_step_of_the_clock_are_the_same() -> None:
+    baseline, next_step = timed(2000, 2000), timed(2032, 2032)
+    verdicts = [row("b", next_step, baseline, grain_ns=grain).verdict for grain in (0.0, 32.0)]
+    assert verdicts == ["slower", "same"]
+
+
+def test_the_step_is_found_in_the_samples_of_all_rows() -> None:
+    rows = [timed(*(64.0 * count for count in range(4))), timed(*(32.0 * count for count in range(20, 26)))]
+    assert grain_of(rows) == 32.0
+
+
+def test_a_wall_clock_has_no_step() -> None:
+    assert grain_of([replace(timed(*(32.0 * count for count in range(20))), timer="wallclock")]) == 0.0
+
+
+# how it is printed
+
+
+def printed(*rows: ImplementationRow) -> str:
+    policy = Policy(timer="cupti", cache="cold-read", values="captured")
+    return render_implementations(rows, device="cuda:0", policy=policy)
+
+
+def test_the_table_names_instrument_cache_order_and_every_figure() -> None:
+    baseline = timed(10_000, 10_000)
+    second = ImplementationRow(
+        name="fused",
+        measurement=timed(5_000, 5_000),
+        halves=(timed(5_000), timed(5_000)),
+        baseline=baseline,
+        difference=Comparison(equal=True, max_abs=0.0),
+    )
+    text = printed(row("eager", baseline, baseline), second)
+    assert "timer cupti | cache cold-read" in text
+    assert "in order and then in reverse" in text.replace("\n  ", " ")
+    (line,) = [line for line in text.splitlines() if line.startswith("fused")]
+    assert line.split() == ["fused", "5.00", "5.00", "5.00", "2", "5.00", "5.00", "3", "10.0", "0.500x", "faster", "0"]
+
+
+def test_a_warning_marks_its_row_and_is_told() -> None:
+    baseline = timed(10, 10, warnings=("coarse: 2 samples",))
+    text = printed(row("a", baseline, baseline))
+    assert "!10" in text
+    assert "! a: coarse: 2 samples\n" in text
+
+
+def test_a_wrong_result_is_marked_and_told() -> None:
+    baseline = timed(10, 10)
+    wrong = row("b", baseline, baseline, difference=Comparison(equal=False, max_abs=0.5))
+    text = printed(row("a", baseline, baseline), wrong)
+    assert "!5.0e-01" in text
+    assert "! b: its result is not a's (max diff 5.0e-01)\n" in text
+
+
+def test_a_result_that_was_not_compared_says_why() -> None:
+    baseline = timed(10, 10)
+    other = row("b", baseline, baseline, difference=Comparison(equal=None, max_abs=None, note="on cpu"))
+    assert "– b: its result was not compared: on cpu\n" in printed(row("a", baseline, baseline), other)
+
+
+def test_a_failed_row_says_why_and_a_failed_baseline_that_nothing_is_judged() -> None:
+    text = printed(row("a", FAILED, FAILED), row("b", timed(1, 1), FAILED))
+    assert "– a: failed: it raised ValueError: no\n" in text
+    assert "– no ratios or verdicts: a, the baseline, has no time\n" in text
+
+
+def test_names_with_control_characters_do_not_break_the_table() -> None:
+    baseline = timed(10, 10)
+    assert "a\x1b" not in printed(row("a\x1b[31m", baseline, baseline))
