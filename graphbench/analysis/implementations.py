@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,12 +66,6 @@ class ImplementationRow:
         if self.measurement is self.baseline or samples is None or baseline is None:
             return None
         return compare(baseline.busy_ns, samples.busy_ns, grain_ns=self.grain_ns)
-
-
-def has_drifted(halves: Sequence[Measurement], *, grain_ns: float = 0.0) -> bool:
-    """Whether the samples of two halves lie apart: their medians differ by more than their spread explains."""
-    columns = [half.samples.busy_ns for half in halves if half.samples is not None]
-    return len(columns) > 1 and compare(columns[0], columns[-1], grain_ns=grain_ns) in ("faster", "slower")
 
 
 def grain_of(measurements: Iterable[Measurement]) -> float:

@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-from graphbench.analysis.implementations import has_drifted
-from graphbench.analysis.stats import quantile
 from graphbench.comparing.snapshot import Snapshot
 from graphbench.comparing.trial import Trial, raised
 from graphbench.errors import GraphbenchError, OffThreadLaunchError, TimingError
@@ -19,7 +17,6 @@ from graphbench.records import Measurement, Policy, Samples
 from graphbench.timing import loop, rows
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource
-from graphbench.units import format_duration
 
 RECOMPUTED = ("coarse", "unstable")  # what is said of samples is said again of all of them together
 
@@ -188,7 +185,5 @@ def _joined(parts: Sequence[Samples]) -> Samples:
 
 
 def _drift(halves: Sequence[Measurement], grain_ns: float) -> tuple[str, ...]:
-    if not has_drifted(halves, grain_ns=grain_ns):
-        return ()
-    medians = [format_duration(quantile(half.samples.busy_ns, 0.5)) for half in halves if half.samples is not None]
-    return (f"drift: {medians[0]} in the first half, {medians[-1]} in the second",)
+    known = [half.samples.busy_ns for half in halves if half.samples is not None]
+    return rows.drift_warning(known[0], known[-1], grain_ns=grain_ns) if len(known) > 1 else ()

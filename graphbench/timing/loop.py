@@ -19,7 +19,7 @@ from graphbench.records import ClockState, Measurement, Policy, TimerName, Value
 from graphbench.timing.base import Recording, Sample, Session, Timer
 from graphbench.timing.clocks import ClockSource, NoClocks, clock_warnings
 from graphbench.timing.host import host_times
-from graphbench.timing.rows import columns, device_kernels, in_graph, run_record, warnings
+from graphbench.timing.rows import columns, device_kernels, drift, in_graph, run_record, warnings
 
 __all__ = ["Unit", "in_graph", "measure", "run_record"]
 
@@ -347,6 +347,7 @@ def _measurement(
         warnings=(
             *_void_warning(taken.void, taken.sampled),
             *warnings(busy_ns),
+            *drift(busy_ns),
             *noisy,
             *clock_warnings(states),
             *taken.notes,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from graphbench.analysis.stats import is_unstable
+from graphbench.analysis.stats import compare, is_unstable, quantile
 from graphbench.errors import TimingError
 from graphbench.records import CacheState, DeviceKernel, Measurement, RunRecord, Samples, TimerName, ValuePolicy
 from graphbench.timing.base import Recording, Sample
+from graphbench.units import format_duration
 
 COARSE_BELOW: Final = 20
 """Sample count under which a row is marked `coarse`."""
@@ -160,3 +161,17 @@ def warnings(busy_ns: Sequence[float]) -> tuple[str, ...]:
     if is_unstable(busy_ns):
         found.append("unstable")
     return tuple(found)
+
+
+def drift(busy_ns: Sequence[float]) -> tuple[str, ...]:
+    """`drift_warning` of the first and the second half of one row's samples; few samples have no halves."""
+    middle = len(busy_ns) // 2
+    return () if len(busy_ns) < COARSE_BELOW else drift_warning(busy_ns[:middle], busy_ns[middle:])
+
+
+def drift_warning(first_ns: Sequence[float], second_ns: Sequence[float], *, grain_ns: float = 0.0) -> tuple[str, ...]:
+    """What two halves of a row's samples say of it when they lie apart: heat, clocks or another process moved them."""
+    if compare(first_ns, second_ns, grain_ns=grain_ns) not in ("faster", "slower"):
+        return ()
+    medians = [format_duration(quantile(half, 0.5)) for half in (first_ns, second_ns)]
+    return (f"drift: {medians[0]} in the first half, {medians[1]} in the second",)

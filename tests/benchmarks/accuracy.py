@@ -1,8 +1,8 @@
 """Kernel times of the CUPTI timer against ncu's `gpu__time_duration`, with what other instruments say beside them.
 
 Bars (DESIGN section 8), kernels of 10 µs and more: within 1.5 % in the median, 3 % at worst. ncu sees kernels only, so
-it is compared with `kernel_ns`, without the copies and fills of the same call. Every call of every instrument finds the
-L2 cleared by reading (by writing under `triton.testing.do_bench`), so that what an instrument itself leaves in the cache
+it is compared with `kernel_ns`, without the copies and fills of the same call. Every call of every instrument finds
+the L2 cleared by reading (by writing under `triton.testing.do_bench`), so that what an instrument itself leaves in it
 makes no difference; clocks are not controlled. Kernels named `stamped` also tell their own duration, from the GPU's
 clock: it lacks only what passes before the first block starts and after the last one ends.
 Run from the repository root: `python tests/benchmarks/accuracy.py --output results.json`.
@@ -36,8 +36,6 @@ NCU_LIMIT_S = 150.0
 PROFILER_LIMIT_S = 90.0
 LONG_NS = 10_000.0
 MEDIAN_BAR_PERCENT, WORST_BAR_PERCENT = 1.5, 3.0
-FLUSH_KERNELS = 2
-"""Kernels by which `L2.clear` reads its buffer (torch 2.11): a partial sum per block, then the sum of these."""
 METRIC = "gpu__time_duration.sum"
 MARKER = "spin_kernel"
 """The kernel of `torch.cuda._sleep`, which tells one kernel's calls from the next one's."""
@@ -100,7 +98,7 @@ def profiler_figures(calls: dict[str, Function]) -> dict[str, Any]:
 
     l2 = L2(DEVICE, "cold-read")
 
-    def figure(_: str, function: Function) -> float:
+    def durations(function: Function) -> list[float]:
         with profile(activities=[ProfilerActivity.CUDA]) as session:
             for _call in range(PROFILER_CALLS):
                 l2.clear()
@@ -112,12 +110,13 @@ def profiler_figures(calls: dict[str, Function]) -> dict[str, Any]:
             for event in session.profiler.kineto_results.events()
             if event.device_type().name == "CUDA" and not event.is_user_annotation()
         ]
-        durations = [duration for _, duration in sorted(events)]
-        return quantile(_per_call(durations, PROFILER_CALLS, skipped=FLUSH_KERNELS), 0.5)
+        return [duration for _, duration in sorted(events)]
 
-    with profile(activities=[ProfilerActivity.CUDA]):  # the first session is slow to start
-        torch.cuda.synchronize()
-    return _with_errors(calls, figure)
+    durations(lambda: None)  # the first session is slow to start
+    of_flush = len(durations(lambda: None)) // PROFILER_CALLS
+    return _with_errors(
+        calls, lambda _, call: quantile(_per_call(durations(call), PROFILER_CALLS, skipped=of_flush), 0.5)
+    )
 
 
 def _with_errors(calls: dict[str, Function], figure: Callable[[str, Function], Any]) -> dict[str, Any]:

@@ -72,6 +72,14 @@ def test_the_older_query_serves_drivers_that_lack_the_newer(script: Script) -> N
     assert Nvml("a").clock_state().throttle == ("hardware thermal slowdown",)
 
 
+@pytest.mark.parametrize(("sm_mhz", "throttle"), [(1980, ()), (1965, ("software power cap",))])
+def test_a_reason_named_at_the_highest_clock_holds_nothing_down(
+    script: Script, sm_mhz: int, throttle: tuple[str, ...]
+) -> None:
+    script({"GPU-a": H200 | {"sm_mhz": sm_mhz, "max_sm_mhz": 1980, "reasons": 0x4}})
+    assert Nvml("a").clock_state().throttle == throttle
+
+
 def test_mig_mode_and_highest_clock_are_asked_for_once(script: Script) -> None:
     log = script({"GPU-a": H200 | {"mig": 1, "max_sm_mhz": 1980}})
     nvml = Nvml("a")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphbench.analysis.implementations import ImplementationRow, grain_of, has_drifted
+from graphbench.analysis.implementations import ImplementationRow, grain_of
 from graphbench.comparing.implementation import Implementation, as_implementations, check_inputs
 from graphbench.errors import UsageError
 from graphbench.records import Comparison, Measurement, Policy, Samples
@@ -103,15 +103,6 @@ def test_touching_intervals_are_unclear() -> None:
 @pytest.mark.parametrize(("own", "baseline"), [(timed(1, 1), FAILED), (FAILED, timed(1, 1))], ids=["baseline", "own"])
 def test_a_failed_side_has_neither_ratio_nor_verdict(own: Measurement, baseline: Measurement) -> None:
     assert (row("b", own, baseline).ratio, row("b", own, baseline).verdict) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "drifted"),
-    [((10, 11, 12), (13, 14, 15), True), ((10, 11, 12), (11, 12, 13), False), ((100, 100), (100.5, 100.5), False)],
-    ids=["apart", "overlapping", "within the noise"],
-)
-def test_halves_that_lie_apart_have_drifted(first: tuple[float, ...], second: tuple[float, ...], drifted: bool) -> None:
-    assert has_drifted([timed(*first), timed(*second)]) is drifted
 
 
 def test_medians_within_a_step_of_the_clock_are_the_same() -> None:

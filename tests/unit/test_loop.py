@@ -313,3 +313,22 @@ def test_rows_of_a_replay_have_no_host_time_and_its_run_what_ran_beside() -> Non
     found = replace(recording(rows), runs=runs)
     assert read(found, "a", 1).samples == Samples(busy_ns=(7.0,), host_ns=None, n_kernels=(1,))
     assert run_record(found, 1).beside_ns == (2.0,)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        (100.0, 130.0, ("drift: 100.0 ns in the first half, 130.0 ns in the second",)),
+        (130.0, 100.0, ("drift: 130.0 ns in the first half, 100.0 ns in the second",)),
+        (100.0, 100.5, ()),
+    ],
+)
+def test_a_row_that_drifts_while_it_is_sampled_says_so(first: float, second: float, told: tuple[str, ...]) -> None:
+    timer = FakeTimer(lambda _row, sample: first if sample < 15 else second)
+    measurement = measure(timer, FakeUnit(), POLICY)
+    assert tuple(warning for warning in measurement.warnings if warning.startswith("drift")) == told
+
+
+def test_few_samples_have_no_halves_to_drift_between() -> None:
+    timer = FakeTimer(lambda _row, sample: 100.0 if sample < 5 else 130.0)
+    assert measure(timer, FakeUnit(), replace(POLICY, repeat=10)).warnings == ("coarse: 10 samples", "unstable")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from graphbench.analysis.stats import compare, is_unstable, judge, quantile, summarize
+from graphbench.analysis.stats import compare, is_unstable, judge, median_noise, quantile, summarize
 
 STEADY = [100.0 + 0.1 * i for i in range(21)]
 
@@ -110,3 +112,17 @@ def test_intervals_are_widened_by_half_a_step_at_each_end_before_they_are_apart(
 
 def test_without_a_known_step_any_gap_between_intervals_is_one() -> None:
     assert judge((900.0, 950.0, 1000.0), (1000.1, 1100.0, 1200.0)) == "slower"
+
+
+@pytest.mark.parametrize(
+    ("samples", "noise"),
+    [
+        ([100.0] * 25, 0.0),
+        ([90.0, 100.0, 110.0] * 12, 1.57 * 20.0 / 6 / 100.0),  # IQR 20, n 36
+        ([0.0] * 5, 0.0),
+        ([0.0, 0.0, 0.0, 1.0, 1.0], math.inf),
+        ([100.0], math.inf),
+    ],
+)
+def test_the_median_is_known_to_a_part_of_itself(samples: list[float], noise: float) -> None:
+    assert median_noise(samples) == pytest.approx(noise)
