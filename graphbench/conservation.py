@@ -134,6 +134,8 @@ def _check_measurement(path: str, where: Where, measurement: Measurement, timer:
         )
     if samples is not None:
         _check_columns(path, (*where, ".samples"), _COLUMNS, _columns_of(samples), proven)
+    if measurement.batch_ns is not None:
+        _check_columns(path, where, ("batch_ns",), (measurement.batch_ns,), {})
 
 
 def _check_columns(

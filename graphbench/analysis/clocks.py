@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from graphbench.analysis.stats import quantile
+from graphbench.analysis.warning_kinds import CLOCK, THROTTLED, warning_kind
 from graphbench.records import Measurement, ProfileRecord
-
-THROTTLED: Final = "throttled"
-MOVED: Final = "clock"
-"""How a row's warnings of throttling and of a moved clock begin, before the colon."""
 
 TOLD_ABOVE: Final = 0.05
 """Part of the rows above which clocks are a finding about the whole profile."""
@@ -32,19 +29,14 @@ class ClockCounts:
         return self.affected > TOLD_ABOVE * self.timed
 
 
-def warning_kind(warning: str) -> str:
-    """What a warning is about: its words before the first colon."""
-    return warning.partition(":")[0]
-
-
 def clock_counts(record: ProfileRecord) -> ClockCounts:
     """Count the isolated rows, nodes and kernels, by what their warnings say of clocks."""
     kinds = [set(map(warning_kind, row.warnings)) for row in _isolated(record) if row.status == "ok"]
     return ClockCounts(
         timed=len(kinds),
         throttled=sum(THROTTLED in found for found in kinds),
-        moved=sum(MOVED in found for found in kinds),
-        affected=sum(bool(found & {THROTTLED, MOVED}) for found in kinds),
+        moved=sum(CLOCK in found for found in kinds),
+        affected=sum(bool(found & {THROTTLED, CLOCK}) for found in kinds),
     )
 
 

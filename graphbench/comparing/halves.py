@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from graphbench.analysis.warning_kinds import COARSE, DRIFT, UNSTABLE
 from graphbench.comparing.snapshot import Snapshot
 from graphbench.comparing.trial import Trial, raised
 from graphbench.errors import GraphbenchError, OffThreadLaunchError, TimingError
@@ -18,7 +19,7 @@ from graphbench.timing import loop, rows
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource
 
-RECOMPUTED = ("coarse", "unstable")  # what is said of samples is said again of all of them together
+RECOMPUTED = (COARSE, UNSTABLE, DRIFT)  # what is said of samples is said again of all of them together
 
 
 def half_of(policy: Policy) -> Policy:

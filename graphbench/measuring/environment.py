@@ -67,16 +67,17 @@ def environment(device: torch.device, options: tuple[tuple[str, str], ...], time
 
 def _stamp_grain_ns(timer: Timer, device: torch.device) -> int | None:
     """The step of the device's time stamps, from kernels of different lengths; `None` when they could not be timed."""
-    block = torch.zeros(GRAIN_LAUNCHES * GRAIN_ELEMENTS, device=device)
 
     def body(session: TimerSession) -> None:
+        with session.preparation():
+            block = torch.zeros(GRAIN_LAUNCHES * GRAIN_ELEMENTS, device=device)
         for sample in range(GRAIN_LAUNCHES):
             with session.label("stamp grain", sample):
                 block[: (sample + 1) * GRAIN_ELEMENTS].fill_(1.0)
 
     try:
         samples = timer.record(body).rows["stamp grain"]
-    except TimingError:
+    except (TimingError, torch.OutOfMemoryError):
         return None
     return stamp_grain_ns([sample.busy_ns for sample in samples.values()])
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from graphbench.analysis.stats import quantile
+from graphbench.analysis.warning_kinds import NO_BATCH
 from graphbench.errors import GraphbenchError, first_line
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.specs import unit_key
@@ -115,7 +116,10 @@ class Isolator:
             units = [first, *(self._unit(call, stream) for _ in range(size - 1))]
             return replace(measurement, batch_ns=batch_times(self.timers.running, units, self.policy, hold=hold))
         except GraphbenchError as error:
-            return replace(measurement, warnings=(*measurement.warnings, f"no batch: {error.message}"))
+            reason = error.message
+        except Exception as error:  # noqa: BLE001 - out of memory for the copies, say: the row keeps what it has
+            reason = f"{type(error).__name__}: {first_line(error)}"
+        return replace(measurement, warnings=(*measurement.warnings, f"{NO_BATCH}: {reason}"))
 
     def _unit(self, call: Call, stream: int | None) -> BenchUnit:
         kwargs = dict(call.kwargs)

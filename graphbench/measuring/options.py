@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -14,6 +15,7 @@ from graphbench.timing.clocks import ClockSource, NoClocks, clock_source
 from graphbench.timing.events import EventTimer
 from graphbench.timing.wallclock import WallClock
 
+MOST_IN_BATCH = 64  # a device queues about a thousand launches before its host must wait
 TimerChoice = Literal["auto", "cupti", "wallclock", "cuda-events"]
 
 
@@ -71,7 +73,7 @@ class MeasureOptions:
             ("measure_ms", self.measure_ms, 0.0),
             ("noise_ms", self.noise_ms, 0.0),
         ):
-            if not number >= least:
+            if not least <= number < math.inf:
                 raise UsageError(f"{name}={number!r}: expected a number of milliseconds, at least 0", subject=name)
         if self.repeat is not None and self.repeat < 1:
             raise UsageError(f"repeat={self.repeat!r}: expected at least 1", subject="repeat")
@@ -79,8 +81,8 @@ class MeasureOptions:
             raise UsageError(f"warmup={self.warmup!r}: expected at least 0", subject="warmup")
         if self.noise is not None and not 0 < self.noise < 1:
             raise UsageError(f"noise={self.noise!r}: expected a part of the median, as 0.01", subject="noise")
-        if self.batch is not None and self.batch < 2:
-            raise UsageError(f"batch={self.batch!r}: expected at least 2 calls", subject="batch")
+        if self.batch is not None and not 2 <= self.batch <= MOST_IN_BATCH:
+            raise UsageError(f"batch={self.batch!r}: expected from 2 to {MOST_IN_BATCH} calls", subject="batch")
         if self.lock_gpu_clock is not None and self.lock_gpu_clock < 1:
             raise UsageError(
                 f"lock_gpu_clock={self.lock_gpu_clock!r}: expected a clock in MHz", subject="lock_gpu_clock"
@@ -113,6 +115,12 @@ def timers_for(options: MeasureOptions, device: torch.device) -> Timers:
             )
         if options.l2 not in (None, "warm"):
             raise UsageError(f"l2={options.l2!r}: the CPU's caches are not cleared", hint="leave l2 out on the CPU")
+        if options.batch is not None:
+            raise UsageError(
+                f"batch={options.batch}: calls are queued on a CUDA device only; this model runs on the CPU",
+                hint="leave batch out on the CPU, where short calls are repeated within a sample anyway",
+                subject="batch",
+            )
         if options.lock_gpu_clock is not None:
             raise UsageError(
                 f"lock_gpu_clock={options.lock_gpu_clock}: this model runs on the CPU, whose clock is not locked",
@@ -137,6 +145,7 @@ def _accelerator_timers(options: MeasureOptions, device: str) -> Timers:
     asked = (
         ("timer", options.timer, options.timer != "auto"),
         ("l2", options.l2, options.l2 not in (None, "warm")),
+        ("batch", options.batch, options.batch is not None),
         ("lock_gpu_clock", options.lock_gpu_clock, options.lock_gpu_clock is not None),
     )
     for name, value, refused in asked:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from graphbench.analysis.stats import quantile
-from graphbench.errors import AttributionError, CaptureError, GraphbenchError, first_line
+from graphbench.errors import AttributionError, CaptureError, GraphbenchError, TimingError, first_line
 from graphbench.measuring.options import Timers
 from graphbench.records import NOT_MEASURED, Measurement, Policy, Side, ValuePolicy
 from graphbench.timing import loop
@@ -134,7 +134,7 @@ def measure_side(
         rows: the rows that it labels, asked for afterwards.
         timers: instruments; whole runs find the caches as the run before left them.
         policy: budgets.
-        notes: extended by why CUDA-graph replays could not be split.
+        notes: extended by what the instrument notes, and by why CUDA-graph replays could not be split.
 
     Returns:
         The side's totals, and in-graph measurements by row. When something fails, a side that says why.
@@ -165,6 +165,7 @@ def measure_side(
         nodes = None
         if run.replays_graphs:
             recording, nodes = _replayed(run, recording, n_runs, timers, notes)
+        notes += [note for note in recording.notes if note not in notes]
         totals = loop.run_record(recording, n_runs)
         found = loop.in_graph(
             recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values=run.values
@@ -194,7 +195,7 @@ def _replayed(
 
     try:
         return timers.running.record(body), len(labelled.order)
-    except AttributionError as error:
+    except TimingError as error:
         notes.append(f"{run.name}: in-graph times are of runs without CUDA graphs, since {error.message}")
         return labelled, None
 

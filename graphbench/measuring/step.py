@@ -44,12 +44,14 @@ def profile_step(
         raise UsageError(f"warmup_steps={warmup_steps}: expected at least 1, since the first step compiles")
     step = compiled_first(fn)
     with _state_put_back(restore):
-        timed = [_timed(session, step, args) for _ in range(warmup_steps)]
+        timed = [_timed(session, step, args)]
         if not session.regions:
             raise nothing_captured(session)
         device = next((region.capture.device for region in session.regions if region.capture), torch.device("cpu"))
         recorder = StepRecorder(session, timers_for(options, device).running)
         with clock_lock(options, device):
+            # The first step compiles; those whose wall time may be shown run under the same clock as the recorded one.
+            timed = timed[warmup_steps:] + [_timed(session, step, args) for _ in range(warmup_steps - 1)]
             record = recorder.record(step, args, [wall_ns for wall_ns, compiled in timed if not compiled])
     return measure_session(session, options, step=record, reached=recorder.reached)
 

@@ -154,6 +154,9 @@ def attribute(
                 )
         elif not isinstance(owner, Marker):
             labelled[owner].append(activity)
+    for owner in owners.values():
+        if isinstance(owner, Replay):
+            replayed.setdefault(owner.sample, (owner, []))  # one that ran nothing is refused, not forgotten
     beside: dict[int, list[Activity]] = {}
     for sample, (replay, work) in replayed.items():
         found = split_replay(work, replay.order)

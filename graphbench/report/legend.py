@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from graphbench.analysis.clocks import warning_kind
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.views import NodeRow
+from graphbench.analysis.warning_kinds import UNSTABLE, warning_kind
 from graphbench.report.names import clean
 from graphbench.report.overview import count_text, names_text
 
-UNSTABLE = "unstable"  # how a row's warning of scattered samples begins
 DETAILS_SHOWN = 3
-BATCH = "batch: many calls queued back to back, no-overhead theoretical; not what a single call costs"
+BATCH = "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs"
 SPAN = (
     "span: first start to last end, gaps included; spans are comparable only between rows of equal kernel count (kern.)"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from graphbench.provenance.graph_replay import Step
@@ -57,7 +57,7 @@ class Recording:
     unattributed: tuple[str, ...] = ()
     dropped: int = 0
     order: tuple[Step, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -93,6 +93,10 @@ class Timer(Protocol):
     @property
     def cache(self) -> CacheState:
         """What is in the cache when an isolated sample starts."""
+
+    @property
+    def slows_launches(self) -> bool:
+        """Whether recording makes launches slower for the host, so that host times are taken apart."""
 
     def record(self, body: Callable[[Session], None], *, repeats: int = 3) -> Recording:
         """Open a session, run `body(session)` in it, close it and return what it recorded.

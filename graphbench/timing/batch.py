@@ -57,7 +57,7 @@ def batch_times(timer: Timer, units: Sequence[Unit], policy: Policy, *, hold: Ho
     Args:
         timer: instrument. A device's span counts, with the gaps between queued kernels and without the time held; on
             the CPU, where nothing is queued, the wall time.
-        units: the same call on different inputs, at least two. Each is called once a sample.
+        units: the same call on copies of its inputs, at least two. Each is called once a sample.
         policy: budgets or explicit counts, as for `loop.measure`.
         hold: keeps the device busy. Without it the device waits for its host, unless the calls are long.
 

@@ -113,6 +113,8 @@ class _Guardian:
             said, _ = self._process.communicate(last_word, timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             said = f"no answer in {PATIENCE_S:.0f} s"
+            self._process.kill()  # or it would reset whatever lock is there when this process ends
+            self._process.communicate()
         if last_word == DISMISS or self._process.returncode == 0:
             return
         try:

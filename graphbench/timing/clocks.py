@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Protocol
 
+from graphbench.analysis.warning_kinds import CLOCK, THROTTLED
 from graphbench.errors import SetupError
 from graphbench.records import ClockState
 from graphbench.timing.nvml import Nvml
@@ -76,10 +77,10 @@ def _warnings(states: Sequence[ClockState]) -> Iterator[str]:
     for clock, readings in (("SM", [s.sm_mhz for s in states]), ("memory", [s.memory_mhz for s in states])):
         known = [mhz for mhz in readings if mhz is not None]
         if known and max(known) - min(known) > MOVED_ABOVE * max(known):
-            yield f"clock: {clock} {_path(known)} MHz"
+            yield f"{CLOCK}: {clock} {_path(known)} MHz"
     reasons = dict.fromkeys(reason for state in states for reason in state.throttle)
     if reasons:
-        yield f"throttled: {', '.join(reasons)}"
+        yield f"{THROTTLED}: {', '.join(reasons)}"
 
 
 def _path(readings: Iterable[int]) -> str:

@@ -37,15 +37,17 @@ _PROOF_LAUNCHES: Final = 20
 _CHECK_BUFFER_BYTES: Final = 1 << 20
 _FLUSH_FORCED: Final = 1
 _MAX_LIMIT_REACHED: Final = 12
+_MULTIPLE_SUBSCRIBERS: Final = 39
 _CLOCK_TOLERANCE_NS: Final = 1_000_000
 _CHECK_LABEL: Final = 7
 
 
 class ClockReading(NamedTuple):
-    """CUPTI's clock and the host's (`time.time_ns`), read together."""
+    """CUPTI's clock, the host's (`time.time_ns`) and one that is never set (`time.perf_counter_ns`), read together."""
 
     cupti_ns: int
     host_ns: int
+    steady_ns: int
 
 
 class Instrument(Protocol):
@@ -171,7 +173,8 @@ class Library:
         status = self._native.cuptiSubscribe(ctypes.byref(subscriber), None, None)
         if status == 0:
             self._native.cuptiUnsubscribe(subscriber)
-        return attached_tool() or (f"a subscriber of CUPTI's callbacks (status {status})" if status else "")
+        taken = status in (_MAX_LIMIT_REACHED, _MULTIPLE_SUBSCRIBERS)
+        return attached_tool() or (f"a subscriber of CUPTI's callbacks (status {status})" if taken else "")
 
     def stop(self) -> int:
         """Flush, switch recording off, and return how many records were lost.
@@ -225,7 +228,7 @@ class Library:
         Raises:
             ClockError: it is not the host's clock in nanoseconds.
         """
-        before = time.time_ns()
+        before, steady_ns = time.time_ns(), time.perf_counter_ns()
         stamp = int(self._call(self._binding.get_timestamp))
         after = time.time_ns()
         if not before - _CLOCK_TOLERANCE_NS <= stamp <= after + _CLOCK_TOLERANCE_NS:
@@ -234,7 +237,7 @@ class Library:
                 hint="a torch.profiler session in the timed code, or another tool of this process, replaced CUPTI's "
                 "clock; leave it out, or measure in a fresh process",
             )
-        return ClockReading(cupti_ns=stamp, host_ns=(before + after) // 2)
+        return ClockReading(cupti_ns=stamp, host_ns=(before + after) // 2, steady_ns=steady_ns)
 
     def _start(self, register: Callable[[], None]) -> None:
         if os.getpid() != self._process:
@@ -321,7 +324,11 @@ class Library:
             )
 
     def _check_layout(self, device: Device) -> str:
-        """Decode known launches directly and through the binding. Returns what differs, "" when nothing does."""
+        """Decode known launches directly and through the binding. Returns what differs, "" when nothing does.
+
+        Clusters, local memory and graph nodes are 0 in these launches. A wrong graph node is found where it is used:
+        replays are split by node, and each node's kernel must have the name expected.
+        """
         seen: set[str] = set()
         faults: list[str] = []
 

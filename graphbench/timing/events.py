@@ -107,6 +107,11 @@ class EventTimer:
         return self._l2.state
 
     @property
+    def slows_launches(self) -> bool:
+        """`True`: every label records two events."""
+        return True
+
+    @property
     def floor_ns(self) -> float:
         """What a pair of events around nothing reads on the idle device, median; taken once."""
         if self._floor_ns is None:

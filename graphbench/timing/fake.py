@@ -54,6 +54,11 @@ class FakeTimer:
         """The cache state given."""
         return self._cache
 
+    @property
+    def slows_launches(self) -> bool:
+        """`False`: nothing is recorded."""
+        return False
+
     def cost(self, row: str, sample: int) -> Sample:
         """What the script says one call of `row` costs in `sample`.
 

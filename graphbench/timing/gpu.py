@@ -21,7 +21,7 @@ class Device(Protocol):
         """Launch one small kernel on the first device's current stream."""
 
     def probe_all_kinds(self) -> None:
-        """Launch one kernel, one copy and one fill, and drain."""
+        """Launch kernels, a copy and a fill, and drain."""
 
     def profiler_running(self) -> bool:
         """Whether torch's own profiler records in this process."""
@@ -60,6 +60,7 @@ class CudaDevices:
         first = self._devices[0]
         self._target = torch.zeros(_PROBE_ELEMENTS, dtype=torch.float32, device=first)
         self._source = torch.ones(_PROBE_ELEMENTS, dtype=torch.float32, device=first)
+        self._sum = torch.zeros((), dtype=torch.float32, device=first)
 
     def refuse_slices(self) -> None:
         """CUPTI's times of a MIG slice are not known to be right, and its L2 and clocks are not its own.
@@ -100,7 +101,7 @@ class CudaDevices:
             self._target.fill_(1.0)
 
     def probe_all_kinds(self) -> None:
-        """Launch one kernel, one copy between two buffers of the device and one fill, and drain.
+        """Launch two kernels (one with shared memory), a copy between two buffers of the device and a fill; drain.
 
         Raises:
             TimingError: the driver refused the fill.
@@ -109,6 +110,7 @@ class CudaDevices:
 
         with torch.no_grad(), torch.cuda.device(self._devices[0]):
             self._target.fill_(1.0)
+            torch.sum(self._source, dim=0, out=self._sum)
             self._target.copy_(self._source)
             self.drain()
             fill = ctypes.CDLL("libcuda.so.1").cuMemsetD8_v2

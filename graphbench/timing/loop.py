@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Final, Protocol
 
+from graphbench.analysis.grain import stamp_grain_ns
 from graphbench.analysis.stats import median_noise, quantile
+from graphbench.analysis.warning_kinds import NOISY, VOID
 from graphbench.collector import collector_paused
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
 from graphbench.records import ClockState, Measurement, Policy, TimerName, ValuePolicy
@@ -90,7 +92,7 @@ def measure(
         values: what the unit's inputs are, stamped into the result.
         whole: the unit is a whole run, whose backward launches from autograd's own threads, where no label of ours is
             pushed: then all device work between the two drains counts, labelled or not, and only its union is known.
-        clocks: read before the warm-up, before the first sample and after the last.
+        clocks: read before the first sample, between and after the last.
 
     Returns:
         A measurement with raw samples, or a failed one when most samples allocated device memory.
@@ -105,7 +107,6 @@ def measure(
     timer.synchronize()  # earlier work must not run into the first call; a device that cannot be used says so here
     round_ns = _calibrate(timer, unit)
     plan = plan_of(policy, round_ns, on_cpu=on_cpu)
-    readings.take()
     if on_cpu:
         # A wall clock has no session to warm, and only a warm call tells how many of them make a sample.
         _warm_up(timer, unit, plan.warmup)
@@ -114,7 +115,7 @@ def measure(
     inside = plan.warmup if not on_cpu else 0
     started_ns = perf_counter_ns()
     while True:
-        sampler = _Sampler(timer, unit, plan, warmup=inside, whole=whole, warm=readings.take)
+        sampler = _Sampler(timer, unit, plan, warmup=inside, whole=whole, read=readings.take)
         recording = timer.record(sampler)
         if whole and not on_cpu:
             recording = _as_one_row(recording, unit)
@@ -127,7 +128,7 @@ def measure(
         inside = 0
     readings.take()
     measurement = _measurement(taken, unit, plan, timer, policy, readings.states, values)
-    return measurement if on_cpu or timer.name == "fake" else _with_host_times(measurement, timer, unit)
+    return _with_host_times(measurement, timer, unit) if timer.slows_launches else measurement
 
 
 def _with_host_times(measurement: Measurement, timer: Timer, unit: Unit) -> Measurement:
@@ -219,24 +220,26 @@ class _Sampler:
     """The body of a session. It may run more than once: a timer that lost records repeats it."""
 
     def __init__(
-        self, timer: Timer, unit: Unit, plan: Plan, *, warmup: int, whole: bool, warm: Callable[[], None]
+        self, timer: Timer, unit: Unit, plan: Plan, *, warmup: int, whole: bool, read: Callable[[], None]
     ) -> None:
         self._timer = timer
         self._unit = unit
         self._plan = plan
         self._warmup = warmup
         self._whole = whole
-        self._warm = warm
+        self._read = read
         self.void: set[int] = set()
 
     def __call__(self, session: Session) -> None:
         self.void.clear()
         with session.preparation():
             _warm_up(self._timer, self._unit, self._warmup)
-        self._warm()
+        self._read()
         sample = self._one if self._plan.inner == 1 else self._several
         with collector_paused():
             for i in range(self._plan.samples):
+                if i == self._plan.samples // 2:
+                    self._read()
                 with session.preparation():
                     self._unit.prepare()
                     self._timer.clear_cache()
@@ -332,11 +335,11 @@ def _measurement(
     )
     if taken.mostly_void:
         return replace(common, reason=f"{taken.void} of {taken.sampled} samples allocated device memory")
-    busy_ns = [sample.busy_ns for sample in taken.kept]
+    busy_ns = [sample.busy_ns / plan.inner for sample in taken.kept]
     noisy: tuple[str, ...] = ()
     if policy.noise is not None and taken.noise > policy.noise:
         noisy = (
-            f"noisy: median known to {taken.noise:.1%} after {policy.noise_ms:g} ms, asked for {policy.noise:.1%}",
+            f"{NOISY}: median known to {taken.noise:.1%} after {policy.noise_ms:g} ms, asked for {policy.noise:.1%}",
         )
     return replace(
         common,
@@ -347,7 +350,7 @@ def _measurement(
         warnings=(
             *_void_warning(taken.void, taken.sampled),
             *warnings(busy_ns),
-            *drift(busy_ns),
+            *drift(busy_ns, grain_ns=0.0 if timer.name != "cupti" else stamp_grain_ns(busy_ns) or 0.0),
             *noisy,
             *clock_warnings(states),
             *taken.notes,
@@ -376,4 +379,4 @@ def _labelled_samples(recording: Recording, unit: Unit, plan: Plan) -> dict[int,
 
 
 def _void_warning(void: int, samples: int) -> tuple[str, ...]:
-    return (f"void: {void} of {samples} samples allocated device memory",) if void else ()
+    return (f"{VOID}: {void} of {samples} samples allocated device memory",) if void else ()

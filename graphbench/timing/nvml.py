@@ -53,16 +53,17 @@ class Nvml:
 
     def __init__(self, uuid: str) -> None:
         self._nvml = _binding()
-        self._handle = self._find(uuid.removeprefix("GPU-").removeprefix("MIG-"))
-        self.uuid: str = self._nvml.nvmlDeviceGetUUID(self._handle)
+        self._handle, self.uuid = self._find(uuid.removeprefix("GPU-").removeprefix("MIG-"))
 
-    def _find(self, uuid: str) -> Any:
+    def _find(self, uuid: str) -> tuple[Any, str]:
         nvml = self._nvml
         refusals = []
         for prefix in _UUID_PREFIXES:
             try:
                 handle = nvml.nvmlDeviceGetHandleByUUID(prefix + uuid)
-                return handle if prefix == "GPU-" else nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+                if prefix == "MIG-":
+                    handle = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+                return handle, str(nvml.nvmlDeviceGetUUID(handle))
             except nvml.NVMLError as error:
                 refusals.append(f"{prefix}{uuid}: {error}")
         raise SetupError(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from graphbench.analysis.stats import compare, is_unstable, quantile
+from graphbench.analysis.warning_kinds import COARSE, DRIFT, UNSTABLE
 from graphbench.errors import TimingError
 from graphbench.records import CacheState, DeviceKernel, Measurement, RunRecord, Samples, TimerName, ValuePolicy
 from graphbench.timing.base import Recording, Sample
@@ -157,16 +158,16 @@ def warnings(busy_ns: Sequence[float]) -> tuple[str, ...]:
     """What a reader must know of these samples: `coarse` when they are few, `unstable` when they scatter."""
     found = []
     if len(busy_ns) < COARSE_BELOW:
-        found.append(f"coarse: {len(busy_ns)} samples")
+        found.append(f"{COARSE}: {len(busy_ns)} samples")
     if is_unstable(busy_ns):
-        found.append("unstable")
+        found.append(UNSTABLE)
     return tuple(found)
 
 
-def drift(busy_ns: Sequence[float]) -> tuple[str, ...]:
+def drift(busy_ns: Sequence[float], *, grain_ns: float = 0.0) -> tuple[str, ...]:
     """`drift_warning` of the first and the second half of one row's samples; few samples have no halves."""
     middle = len(busy_ns) // 2
-    return () if len(busy_ns) < COARSE_BELOW else drift_warning(busy_ns[:middle], busy_ns[middle:])
+    return () if len(busy_ns) < COARSE_BELOW else drift_warning(busy_ns[:middle], busy_ns[middle:], grain_ns=grain_ns)
 
 
 def drift_warning(first_ns: Sequence[float], second_ns: Sequence[float], *, grain_ns: float = 0.0) -> tuple[str, ...]:
@@ -174,4 +175,4 @@ def drift_warning(first_ns: Sequence[float], second_ns: Sequence[float], *, grai
     if compare(first_ns, second_ns, grain_ns=grain_ns) not in ("faster", "slower"):
         return ()
     medians = [format_duration(quantile(half, 0.5)) for half in (first_ns, second_ns)]
-    return (f"drift: {medians[0]} in the first half, {medians[1]} in the second",)
+    return (f"{DRIFT}: {medians[0]} in the first half, {medians[1]} in the second",)

@@ -29,6 +29,11 @@ class WallClock:
         """`warm`: nothing clears a CPU's caches."""
         return "warm"
 
+    @property
+    def slows_launches(self) -> bool:
+        """`False`: two readings of a clock."""
+        return False
+
     def record(self, body: Callable[[Session], None], *, repeats: int = 3) -> Recording:
         """Run `body` in a new session and return what its labels and windows took.
 

@@ -1,7 +1,7 @@
 """What disturbs the CUPTI timer: the same op must read the same within 1 %, or be refused by name.
 
 One process, in this order: torch.profiler before, inside and around a measurement, another CUPTI client, the timed
-code's own external correlation ids, a fork. After every case the undisturbed op is measured again.
+code's own external correlation ids, a fork, an attached tool. After every case the undisturbed op is measured again.
 Run from the repository root: `python tests/benchmarks/poison.py --output results.json`.
 """
 
@@ -12,15 +12,18 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import torch
 from cupti import cupti
-from harness import DEVICE, Report, busy_p50_ns, described, measured, parser, spin, table
+from harness import DEVICE, ChildError, Report, busy_p50_ns, child, described, measured, parser, spin, table
 
 from graphbench.errors import GraphbenchError
 from graphbench.records import Policy
@@ -31,6 +34,7 @@ from graphbench.timing.cupti import CuptiTimer
 TOLERANCE = 0.01
 ELEMENTS = 64 << 20
 FORK_LIMIT_S = 10.0
+TOOL_LIMIT_S = 60.0
 CUSTOM0, CUSTOM2 = 3, 5
 """`CUpti_ExternalCorrelationKind`; the timer's labels are of kind CUSTOM2."""
 FOREIGN_ID: Final = 1 << 40
@@ -161,7 +165,30 @@ def in_fork(run: Callable[[], float]) -> float:
         finally:
             os._exit(0)  # the parent's exit handlers and CUDA context are none of the child's business
     os.close(write_end)
-    said = json.loads(_read(read_end, pid) or '{"error": "the child said nothing, or hung"}')
+    return told(_read(read_end, pid).decode())
+
+
+def under(tool: str, *options: str) -> float:
+    """What a child process of a CUDA tool says of the undisturbed op.
+
+    Raises:
+        NotTestedError: the tool is not there, or its process did not end well.
+        GraphbenchError: the child raised one.
+        RuntimeError: the child raised anything else.
+    """
+    path = shutil.which(tool) or shutil.which(tool, path="/usr/local/cuda/bin")
+    if path is None:
+        raise NotTestedError(f"{tool} is not installed")
+    try:
+        out = child(path, *options, sys.executable, str(Path(__file__)), "--child", limit_s=TOOL_LIMIT_S)
+    except ChildError as error:
+        raise NotTestedError(str(error)) from error
+    return told(next((line for line in out.splitlines() if line.startswith("{")), ""))
+
+
+def told(text: str) -> float:
+    """The median that another process wrote as JSON; its error raised here, as far as it has a name of ours."""
+    said = json.loads(text or '{"error": "the child said nothing, or hung"}')
     if "ns" in said:
         return float(said["ns"])
     raise (GraphbenchError if said.get("outcome") == "refused" else RuntimeError)(said["error"])
@@ -230,14 +257,21 @@ def cases(op: Op) -> list[Case]:
         Case("ids of kind CUSTOM0", lambda: op.p50_ns(lambda: op.labelled(CUSTOM0, FOREIGN_ID)), same),
         Case("fork: measure", lambda: in_fork(op.p50_ns), refused),
         Case("fork: record", lambda: in_fork(op.recorded), refused),
+        Case("ncu attached", lambda: under("ncu", "--profile-from-start", "off"), refused),
+        Case("compute-sanitizer attached", lambda: under("compute-sanitizer"), refused),
     ]
 
 
 def main() -> None:
     """Run every case and write one JSON file."""
-    chosen = parser(__doc__).parse_args()
+    options = parser(__doc__)
+    options.add_argument("--child", action="store_true")
+    chosen = options.parse_args()
     torch.set_grad_enabled(False)
     op = Op()
+    if chosen.child:
+        print(json.dumps(outcome_of(op.p50_ns)))
+        return
     report = Report(chosen.output)
     spin(1.0)
     before_ns = report.part("before_ns", op.p50_ns)

@@ -56,7 +56,8 @@ class Tap:
         return self._decoded
 
     def read_clock(self) -> ClockReading:
-        self.clock.append(ClockReading(int(self.library._binding.get_timestamp()), time.time_ns()))
+        stamp = int(self.library._binding.get_timestamp())
+        self.clock.append(ClockReading(stamp, time.time_ns(), time.perf_counter_ns()))
         return self.clock[-1]
 
 

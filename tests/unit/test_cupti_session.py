@@ -38,6 +38,7 @@ class ScriptedGpu:
         self.profiling = False
         self.client = ""
         self.slope = 1.0
+        self.stepped_ns = 0
         self.deaf: Callable[[str], bool] = lambda name: False
         self.stamp: Callable[[int], int] = lambda now: now
         self._found = Decoded()
@@ -65,7 +66,7 @@ class ScriptedGpu:
 
     def read_clock(self) -> ClockReading:
         now = time.time_ns()
-        return ClockReading(self._epoch + int((now - self._epoch) * self.slope), now)
+        return ClockReading(self._epoch + int((now - self._epoch) * self.slope) + self.stepped_ns, now, now)
 
     def push(self, kind: int, identifier: int, /) -> None:
         self._stacks[threading.get_ident()].append(identifier)
@@ -220,8 +221,17 @@ def test_a_recording_that_dies_midway_is_an_error(gpu: ScriptedGpu, timer: Cupti
 
 def test_a_clock_of_another_rate_is_an_error(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
     gpu.slope = 2.1
-    with pytest.raises(ClockError, match=r"ran 2\.10\d\d times as fast"):
+    with pytest.raises(ClockError, match=r"counted 1\d\.\d ms while [5-9]\.\d ms passed"):
         timer.record(one_label(gpu.launch))
+
+
+@pytest.mark.parametrize("stepped_ns", [-40_000_000, 40_000_000])
+def test_a_host_clock_that_was_set_meanwhile_is_an_error(gpu: ScriptedGpu, timer: CuptiTimer, stepped_ns: int) -> None:
+    def step() -> None:
+        gpu.stepped_ns = stepped_ns
+
+    with pytest.raises(ClockError, match="the host's clock was set while measuring"):
+        timer.record(one_label(step))
 
 
 def test_stamps_outside_the_session_are_an_error(gpu: ScriptedGpu, timer: CuptiTimer) -> None:

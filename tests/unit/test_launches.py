@@ -270,7 +270,7 @@ def test_spans_are_said_not_to_be_comparable_wherever_they_are_shown() -> None:
 
 
 def test_a_batch_is_a_column_where_any_row_has_one_and_says_what_it_is_not() -> None:
-    said = "batch: many calls queued back to back, no-overhead theoretical; not what a single call costs"
+    said = "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs"
     assert said in table(launch_profile()).splitlines()
     (row,) = (line for line in table(launch_profile()).splitlines() if line.startswith("gelu "))
     assert row.split()[3:6] == ["!9.02", "9.02", "7.03"]

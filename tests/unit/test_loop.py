@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import ClockState, DeviceKernel, Measurement, Policy, Samples
-from graphbench.timing.base import Recording, RunSample, Sample
+from graphbench.records import ClockState, DeviceKernel, Measurement, Policy, Samples, TimerName
+from graphbench.timing.base import Recording, RunSample, Sample, Session
 from graphbench.timing.fake import FakeTimer
 from graphbench.timing.loop import in_graph, measure, run_record
 from graphbench.timing.wallclock import WallClock
+from graphbench.units import format_duration
 
 POLICY = Policy(timer="fake", cache="warm", values="captured", warmup=2, repeat=30)
 NO_WORK = Sample(busy_ns=0.0, host_ns=900.0, kernel_ns=0.0, n_kernels=0)
@@ -332,3 +333,22 @@ def test_a_row_that_drifts_while_it_is_sampled_says_so(first: float, second: flo
 def test_few_samples_have_no_halves_to_drift_between() -> None:
     timer = FakeTimer(lambda _row, sample: 100.0 if sample < 5 else 130.0)
     assert measure(timer, FakeUnit(), replace(POLICY, repeat=10)).warnings == ("coarse: 10 samples", "unstable")
+
+
+class ScriptedWall(FakeTimer):
+    """A wall clock that reads what the script says."""
+
+    @property
+    def name(self) -> TimerName:
+        return "wallclock"
+
+    def record(self, body: Callable[[Session], None], *, repeats: int = 3) -> Recording:
+        return replace(super().record(body, repeats=repeats), timer="wallclock")
+
+
+def test_drift_is_told_per_call_where_a_sample_holds_several() -> None:
+    timer = ScriptedWall(lambda _row, sample: 1e6 if sample < 15 else 3e6)
+    measurement = measure(timer, FakeUnit(), replace(POLICY, timer="wallclock", warmup=0))
+    assert measurement.inner > 1
+    halves = [format_duration(total / measurement.inner) for total in (1e6, 3e6)]
+    assert f"drift: {halves[0]} in the first half, {halves[1]} in the second" in measurement.warnings
