@@ -211,7 +211,7 @@ def _check_run(path: str, where: str, run: RunRecord, timer: str) -> None:
     for name, column in (("unattributed_ns", run.unattributed_ns), ("overlap_ns", run.overlap_ns)):
         if run.wrapper_ns is not None and any(column):
             raise _fail(
-                path, f"{where}.run.{name}", f"{max(column)}", "0 on the CPU and between events: it is the wrapper's"
+                path, f"{where}.run.{name}", f"{max(column)}", "0 beside a `wrapper_ns`, of which it would be a part"
             )
 
 

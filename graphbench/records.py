@@ -85,9 +85,10 @@ class ClockState:
 class Samples:
     """Raw samples, one entry each, in nanoseconds per call. A `None` column was not measured by this timer.
 
-    `busy_ns` is the union of device intervals (wall time inside the call on the CPU); `kernel_ns`, `copy_ns` and
-    `memset_ns` are its parts; `span_ns` runs from first start to last end; `host_ns` is the time to issue the call,
-    on a device taken in calls of its own, of which there may be fewer; `None` for a node of a CUDA graph.
+    `busy_ns` is the union of device intervals (on the CPU the wall time inside the call, with events the time between
+    two of them); `kernel_ns`, `copy_ns` and `memset_ns` are its parts; `span_ns` runs from first start to last end;
+    `host_ns` is the time to issue the call, on a device taken in calls of its own, of which there may be fewer; `None`
+    for a node of a CUDA graph.
     """
 
     busy_ns: tuple[float, ...]
@@ -242,7 +243,7 @@ class RunRecord:
 
     On a device: sum of rows + `beside_ns` + `unattributed_ns` - `overlap_ns` = `busy_ns`, where `beside_ns` is what a
     run of CUDA-graph replays does beside its graphs (copies inputs in). On the CPU: sum of rows + `wrapper_ns` =
-    `busy_ns` = `wall_ns`. `unattributed` names device work that no label claims.
+    `busy_ns` = `wall_ns`; events likewise, but for the wall time. `unattributed` names device work under no label.
     """
 
     busy_ns: tuple[float, ...]
@@ -370,7 +371,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What the numbers were made on. `options` are the Inductor options in force, `clocks` as read."""
+    """What the numbers were made on. `options` are the Inductor options in force."""
 
     torch: str
     python: str

@@ -106,3 +106,14 @@ def alias(tensor: torch.Tensor) -> torch.Tensor:
     """`Alias` over a tensor that requires grad."""
     aliased: torch.Tensor = Alias.apply(tensor)  # type: ignore[no-untyped-call]
     return aliased
+
+
+def device_allocations(device: torch.device) -> int | None:
+    """Allocations of device memory (`cudaMalloc`) so far in this process; `None` on devices other than CUDA's.
+
+    Source: `torch.cuda.memory_stats_as_nested_dict()["num_device_alloc"]`, torch 2.11 to 2.14: on an H200 a tenth of
+        the time that `memory_stats` takes, and it is asked for twice a sample.
+    """
+    if device.type != "cuda":
+        return None
+    return int(torch.cuda.memory_stats_as_nested_dict(device)["num_device_alloc"])

@@ -11,7 +11,7 @@ from graphbench.isolate.compare import compare_trees
 from graphbench.isolate.pool import BlockKey, TensorPool
 from graphbench.isolate.values import synthesize
 from graphbench.records import Comparison, ValuePolicy
-from graphbench.tensors import device_of, shares_storage, tensors_of
+from graphbench.tensors import device_allocations, device_of, shares_storage, tensors_of
 
 
 class BenchUnit:
@@ -115,14 +115,8 @@ class BenchUnit:
         return self._function(*self._args, **self._kwargs)
 
     def allocations(self) -> int | None:
-        """Device allocations (`cudaMalloc`) so far; `None` on the CPU.
-
-        Source: `torch.cuda.memory_stats_as_nested_dict()["num_device_alloc"]`, torch 2.11: on an H200 a tenth of the
-            time that `memory_stats` takes, and it is asked twice a sample.
-        """
-        if self._device.type != "cuda":
-            return None
-        return int(torch.cuda.memory_stats_as_nested_dict(self._device)["num_device_alloc"])
+        """Device allocations so far."""
+        return device_allocations(self._device)
 
     def compare(self, real: Any) -> Comparison:
         """How the trial's result and effects differ from those of the real call, which has been made by now."""

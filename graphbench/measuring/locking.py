@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Final
 
 import torch
 
+from graphbench.errors import SetupError
 from graphbench.measuring.options import MeasureOptions
 from graphbench.timing.clock_lock import locked_gpu_clock
 from graphbench.timing.clocks import device_uuid
@@ -17,16 +19,32 @@ SPIN_ELEMENTS: Final = 1 << 24
 CALLS_PER_DRAIN: Final = 20
 
 
-def clock_lock(options: MeasureOptions, device: torch.device) -> AbstractContextManager[None]:
+@contextmanager
+def clock_lock(options: MeasureOptions, device: torch.device, notes: list[str] | None = None) -> Iterator[None]:
     """Locks the SM clock inside its block; nothing without the option `lock_gpu_clock`.
+
+    Args:
+        options: the option is one of them.
+        device: whose clock.
+        notes: gets the error of a clock that could not be reset, which then is a warning: nothing measured is lost.
 
     Raises:
         UsageError: the device has no such clock.
-        SetupError: the clock cannot be locked, or not be reset.
+        SetupError: the clock cannot be locked, or not be reset and there are no `notes`.
     """
     if options.lock_gpu_clock is None:
-        return nullcontext()
-    return locked_gpu_clock(device_uuid(str(device)), options.lock_gpu_clock, spin_on(device))
+        yield
+        return
+    measured = False
+    try:
+        with locked_gpu_clock(device_uuid(str(device)), options.lock_gpu_clock, spin_on(device)):
+            yield
+            measured = True
+    except SetupError as error:
+        if not measured or notes is None:
+            raise
+        notes.append(f"{error.message} ({error.hint})")
+        warnings.warn(notes[-1], RuntimeWarning, stacklevel=3)
 
 
 def spin_on(device: torch.device) -> Callable[[float], None]:

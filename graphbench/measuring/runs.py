@@ -13,6 +13,7 @@ from graphbench.analysis.stats import quantile
 from graphbench.errors import AttributionError, CaptureError, GraphbenchError, TimingError, first_line
 from graphbench.measuring.options import Timers
 from graphbench.records import NOT_MEASURED, Measurement, Policy, Side, ValuePolicy
+from graphbench.tensors import device_allocations
 from graphbench.timing import loop
 from graphbench.timing.base import Recording, Session, SplitsReplays
 from graphbench.timing.host import host_times
@@ -60,10 +61,8 @@ class WholeRun:
             return self.body(ready)
 
     def allocations(self) -> int | None:
-        """Device allocations so far; `None` on the CPU."""
-        if not self.device.startswith("cuda"):
-            return None
-        return int(torch.cuda.memory_stats_as_nested_dict(self.device)["num_device_alloc"])
+        """Device allocations so far."""
+        return device_allocations(torch.device(self.device))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
 
@@ -49,10 +50,13 @@ def profile_step(
             raise nothing_captured(session)
         device = next((region.capture.device for region in session.regions if region.capture), torch.device("cpu"))
         recorder = StepRecorder(session, timers_for(options, device).running)
-        with clock_lock(options, device):
-            # The first step compiles; those whose wall time may be shown run under the same clock as the recorded one.
-            timed = timed[warmup_steps:] + [_timed(session, step, args) for _ in range(warmup_steps - 1)]
+        lock_notes: list[str] = []
+        with clock_lock(options, device, lock_notes):
+            if options.lock_gpu_clock is not None:
+                timed.clear()  # wall times are shown of steps under the recorded one's clock
+            timed += [_timed(session, step, args) for _ in range(warmup_steps - 1)]
             record = recorder.record(step, args, [wall_ns for wall_ns, compiled in timed if not compiled])
+    record = replace(record, notes=(*record.notes, *lock_notes))
     return measure_session(session, options, step=record, reached=recorder.reached)
 
 

@@ -49,8 +49,9 @@ def measure_session(
     timers = timers_for(options, device)
     policy = policy_of(options, timers)
     records: list[RegionRecord] = []
+    lock_notes: list[str] = []
     watch = CpuWatch()
-    with clock_lock(options, device), _progress(session.regions, options.progress) as tick:
+    with clock_lock(options, device, lock_notes), _progress(session.regions, options.progress) as tick:
         for region in session.regions:
             reason = _why_not(session, region, options, device, reached)
             records.append(skipped(region, reason) if reason else _measured(region, timers, policy, tick))
@@ -66,7 +67,12 @@ def measure_session(
         breaks=tuple(session.breaks()),
         recompiles=session.recompiles(),
         step=step,
-        notes=(*_notes(session), *_clock_notes(timers.clocks), *(watch.notes() if device.type == "cpu" else ())),
+        notes=(
+            *lock_notes,
+            *_notes(session),
+            *_clock_notes(timers.clocks),
+            *(watch.notes() if device.type == "cpu" else ()),
+        ),
     )
 
 

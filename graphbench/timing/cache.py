@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 STATES: Final[tuple[CacheState, ...]] = ("cold-read", "cold-write", "warm")
+_NOT_SUPPORTED: Final = 801  # CUDA_ERROR_NOT_SUPPORTED: a device on which no line can be made to persist
 TIMES_L2: Final = 2
 """Buffer size in L2 sizes: one pass over it evicts whatever the replacement policy would rather keep."""
 
@@ -64,7 +65,9 @@ class L2:
                 subject=device,
             )
         self.nbytes = TIMES_L2 * l2_bytes
-        self._reset_persisting = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+        self._device = torch.device(device)
+        if torch.version.hip is None:
+            self._reset_persisting = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
         self._buffer = torch.zeros(self.nbytes // 4, dtype=torch.float32, device=device)
         self._sum = torch.zeros((), dtype=torch.float32, device=device)
 
@@ -80,8 +83,9 @@ class L2:
             return
         import torch
 
-        status = self._reset_persisting()
-        if status != 0:
+        with torch.cuda.device(self._device):  # the driver resets the L2 of the device that is current
+            status = self._reset_persisting()
+        if status not in (0, _NOT_SUPPORTED):
             raise TimingError(
                 f"cuCtxResetPersistingL2Cache returned {status}, expected 0: the L2 may hold lines that persist",
                 hint="the CUDA context is broken; start a fresh process, or measure with the cache state `warm`",

@@ -292,7 +292,7 @@ RAGGED = dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.
         pytest.param(
             one_run([steady(9.0)], dataclasses.replace(cpu_run([steady(9.0)]), unattributed_ns=(1.0,) * 10)),
             "regions[r0].eager.run.unattributed_ns",
-            "0 on the CPU",
+            "0 beside a `wrapper_ns`",
             id="unattributed time on the CPU",
         ),
         pytest.param(

@@ -108,3 +108,11 @@ def test_every_replay_is_checked_not_only_the_first() -> None:
     windows = [WindowStamp(0, 800, 1100), WindowStamp(1, 1800, 2100)]
     with pytest.raises(AttributionError, match="ran 2 nodes"):
         attribute([*replay(), *second], {70: 1, 71: 2}, owners, windows)
+
+
+@pytest.mark.parametrize("replayed", [[0], []], ids=["the second ran nothing", "nothing ran"])
+def test_a_replay_that_ran_nothing_is_refused_not_forgotten(replayed: list[int]) -> None:
+    owners = {1: Replay(0, ORDER), 2: Replay(1, ORDER)}
+    work = [node for sample in replayed for node in replay(at=1000 * (sample + 1), correlation=70 + sample)]
+    with pytest.raises(AttributionError, match="ran 0 nodes, the labelled run without graphs 3 kernels"):
+        attribute(work, {70: 1, 71: 2}, owners)
