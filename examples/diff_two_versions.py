@@ -1,4 +1,4 @@
-"""Measure two versions of a model and see which nodes and kernels became faster.
+"""Measure two versions of a model and see which nodes became faster, and whether the compiled whole did.
 
 The second version replaces the attention that was written out by torch's fused one.
 """

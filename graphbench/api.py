@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from graphbench import document
 from graphbench.analysis.diff import Diff
 from graphbench.analysis.diff import diff as _diff
+from graphbench.arguments import Stateful, check_type, checked_path, owners_of_state
 from graphbench.comparing.implementation import Implementation
+from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.diff_table import render_diff
+from graphbench.report.overview import count_text
 from graphbench.report.table import TableReporter
 
 if TYPE_CHECKING:
@@ -38,10 +42,10 @@ class Profile:
         """Write the profile as JSON.
 
         Raises:
-            UsageError: the file exists and `overwrite` is not set, or it cannot be written.
+            UsageError: no path, the file exists and `overwrite` is not set, or it cannot be written.
             ConservationError: the rows do not add up.
         """
-        document.write(self.record, path, overwrite=overwrite)
+        document.write(self.record, checked_path("path", path), overwrite=overwrite)
 
     def check(self) -> None:
         """Prove that the rows add up to their totals.
@@ -58,7 +62,12 @@ class Profile:
             top: how many rows per table, the most expensive first; all by default.
             sort: column to sort nodes by.
             wide: more columns, for wide terminals.
+
+        Raises:
+            UsageError: a value of another type, `top` below 1, or a column that no table has.
         """
+        for name, value, expected in (("top", top, int | None), ("sort", sort, str), ("wide", wide, bool)):
+            check_type(name, value, expected)
         return TableReporter().render(self.record, top=top, sort=sort, wide=wide)
 
     def __str__(self) -> str:
@@ -67,7 +76,8 @@ class Profile:
     def __repr__(self) -> str:
         regions = self.record.regions
         nodes = sum(len(region.nodes) for region in regions)
-        return f"<graphbench.Profile of {self.record.subject or 'a model'}: {len(regions)} regions, {nodes} nodes>"
+        held = f"{count_text(len(regions), 'region')}, {count_text(nodes, 'node')}"
+        return f"<graphbench.Profile of {self.record.subject or 'a model'}: {held}>"
 
 
 class ProfileDiff:
@@ -100,7 +110,11 @@ def measure(**options: Any) -> Profile:
 
 
 def profile(
-    fn: Callable[..., Any], *args: Any, warmup_steps: int = 2, restore: Iterable[Any] = (), **options: Any
+    fn: Callable[..., Any],
+    *args: Any,
+    warmup_steps: int = 2,
+    restore: Stateful | Iterable[Stateful] = (),
+    **options: Any,
 ) -> Profile:
     """Run a whole step, record everything it launches, then measure the regions it ran.
 
@@ -111,17 +125,29 @@ def profile(
         fn: a step, a model, or anything else callable.
         *args: its arguments.
         warmup_steps: calls before the recorded one; at least 1, since compiling steps are no ordinary steps.
-        restore: modules and optimizers whose state is put back afterwards (`state_dict`).
+        restore: a module or an optimizer, or several, whose state is put back afterwards (`state_dict`).
         **options: fields of `graphbench.measuring.options.MeasureOptions`.
 
     Raises:
-        CaptureError: `fn` raised, or nothing was captured.
-        UsageError: an unknown option, or one that does not fit the device.
+        CaptureError: `fn` raised, nothing was captured, or the recorded call ran nothing that was.
+        UsageError: `fn` is not callable, an argument of another type, an unknown option, or one that does not fit the
+            device.
         SetupError: the instrument for the device is missing.
     """
-    from graphbench.measuring.step import profile_step
+    if not callable(fn):
+        raise UsageError(
+            f"fn={reprlib.repr(fn)} is not callable: expected a step, a model, or anything else that is", subject="fn"
+        )
+    check_type("warmup_steps", warmup_steps, int)
+    owners, found = owners_of_state("restore", restore), _options(options)
+    from graphbench.measuring.step import compiled_first, profile_step
+    from graphbench.measuring.watched_step import WatchedStep
 
-    return _checked(profile_step(_session(), fn, args, warmup_steps, tuple(restore), _options(options)))
+    session = _session()
+    step = WatchedStep(compiled_first(fn), session)
+    record = profile_step(session, step, args, warmup_steps, owners, found)
+    step.check()
+    return _checked(record)
 
 
 def compare(
@@ -133,34 +159,39 @@ def compare(
 ) -> ImplementationTable:
     """Time implementations of one thing against each other: A B C ... C B A, half the budget each time.
 
-    First each is called once: one that changes a shared input, or its own without putting it back, is refused before
-    anything is timed, and one that raises fails its row. Its result is compared with the first one's; a difference is
-    shown, not refused. Then each is timed in two halves, whose samples are pooled; both medians are kept, and a row
-    that drifted between them says so.
+    First each is called once: one that changes global state (autocast, grad mode, precision, threads, ...), a shared
+    input, or its own without putting it back, is refused before anything is timed, and one that raises fails its row.
+    Its result is compared with the first one's; a difference is shown, not refused. Then each is timed in two halves,
+    whose samples are pooled; both medians are kept, and a row that drifted between them says so. One that changes in a
+    later call what it did not in its first fails its row; the others do not see it.
 
     All that `call(*inputs)` does is timed. An implementation that needs its inputs in another dtype or layout converts
     them inside the call, where its users pay for it too. A backward is compared through `backward_of`.
 
-    Random state is the same before every call, and afterwards what it was, and so are the bytes of the inputs. Tensors
-    are looked for in tuples, lists and dicts; what a callable or a module holds (parameters, buffers) is not checked.
+    Global and random state are the same before every call, and afterwards what they were, and so are the inputs' bytes
+    and gradients. Tensors are looked for in tuples, lists and dicts; what a callable or a module holds (parameters,
+    buffers) is not checked. On the CPU short calls are repeated within a sample, in all rows or in none: in none where
+    any implementation draws random numbers or has a `reset`, or inputs hold lists or dicts.
 
     Args:
         implementations: callables by name, or `Implementation` objects; the first is the baseline.
         inputs: what every implementation is called with that has no inputs of its own.
-        device: where they run; by default where inputs and results are.
+        device: where they run; by default where inputs and results are. To be given when those are on the CPU and the
+            work is done on CUDA behind them.
         **options: `timer`, `l2`, `warmup_ms`, `measure_ms`, `warmup`, `repeat`, `noise`, `noise_ms` and
             `lock_gpu_clock`, as for `measure`; counts and budgets are of a whole row, and each half takes half of them,
             rounded up.
 
     Returns:
-        A table of rows, each with its raw samples (`rows[0].measurement`); print it.
+        A table of rows, each with its raw samples (`rows[0].measurement`), `environment` and `notes`; print it.
 
     Raises:
-        UsageError: an option that is unknown or does not fit, no implementations, two of one name, or one that changes
-            inputs; the message names the implementation and the input.
+        UsageError: an option that is unknown or does not fit, no implementations, two of one name, one that changes
+            global state or inputs (the message names it and what changed), or tensors that are not on one device.
         IsolationError: an input cannot be compared byte by byte.
         SetupError: the instrument for the device is missing.
-        TimingError: halves or rows come from different timers or cache states.
+        TimingError: halves or rows come from different timers or cache states, or the first call of an implementation
+            left the device unusable.
     """
     from graphbench.comparing.compare import compare_implementations
 
@@ -177,7 +208,8 @@ def backward_of(
 
     Autograd runs device work from threads of its own, which carry no label of a timer. The call turns that off for
     itself (`torch.autograd.set_multithreading_enabled`). It keeps the graph, returns gradients like
-    `torch.autograd.grad`, and touches nobody's `.grad`; hooks on tensors run as in any backward.
+    `torch.autograd.grad`, and touches nobody's `.grad`; hooks on tensors run as in any backward. A tensor that retains
+    its gradient would be added to in every call: such a graph is refused. Do not call `retain_grad` afterwards.
 
     Args:
         out: what a forward returned, or several of its outputs.
@@ -188,7 +220,8 @@ def backward_of(
         A callable without arguments that returns one gradient per input; `None` for a leaf that gets none.
 
     Raises:
-        UsageError: `out` was not computed from anything that requires grad, or `grad_outputs` do not fit it.
+        UsageError: `out` was not computed from anything that requires grad, `grad_outputs` do not fit it, or a tensor
+            of its graph retains its gradient.
 
     The call raises what `torch.autograd.grad` raises. A graph that `torch.compile` made may refuse to run twice
     (`torch._functorch.config.donated_buffer`, which must be off when the forward is compiled).
@@ -202,10 +235,11 @@ def load(path: Path) -> Profile:
     """Read a saved profile. Needs neither torch nor a GPU.
 
     Raises:
+        UsageError: `path` is no path.
         ProfileFormatError: the file is unreadable, of a newer schema, or has a wrong field.
         ConservationError: its rows do not add up.
     """
-    return Profile(document.read(path))
+    return Profile(document.read(checked_path("path", path)))
 
 
 def diff(before: Path | Profile, after: Path | Profile) -> ProfileDiff:
@@ -213,11 +247,19 @@ def diff(before: Path | Profile, after: Path | Profile) -> ProfileDiff:
 
     Raises:
         ProfileFormatError: a file cannot be read.
-        UsageError: timers or cache states differ, so that no number can be compared.
+        UsageError: neither a profile nor a path was given, or timers or cache states differ, so that no number can be
+            compared.
     """
-    sides = [side if isinstance(side, Profile) else load(side) for side in (before, after)]
-    names = ["" if isinstance(side, Profile) else str(side) for side in (before, after)]
-    return ProfileDiff(_diff(sides[0].record, sides[1].record, names=(names[0], names[1])))
+    (old, old_name), (new, new_name) = _side("before", before), _side("after", after)
+    return ProfileDiff(_diff(old.record, new.record, names=(old_name, new_name)))
+
+
+def _side(which: str, given: Path | Profile) -> tuple[Profile, str]:
+    """A profile to compare, and the name of its file if it came from one."""
+    if isinstance(given, Profile):
+        return given, ""
+    path = checked_path(which, given)
+    return load(path), str(path)
 
 
 def reset() -> None:
@@ -237,11 +279,10 @@ def _options(options: dict[str, Any], known: Sequence[str] | None = None) -> Any
     """Measuring options from keywords. `known` are those that are taken, by default all.
 
     Raises:
-        UsageError: an unknown one.
+        UsageError: an unknown one, or a value that cannot be meant.
     """
     from dataclasses import fields
 
-    from graphbench.errors import UsageError
     from graphbench.measuring.options import MeasureOptions
 
     known = known or [entry.name for entry in fields(MeasureOptions)]

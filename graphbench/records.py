@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from graphbench.device_records import ClockState, DeviceKernel, TritonConfig
+
 Status = Literal["ok", "skipped", "failed"]
 TimerName = Literal["cupti", "cuda-events", "device-events", "wallclock", "fake"]
-ActivityKind = Literal["kernel", "copy", "memset"]
 EVENT_TIMERS: tuple[TimerName, ...] = ("cuda-events", "device-events")
 """Their busy time runs between two events: launch gaps are in it, and what no row claims may be idle time."""
 CacheState = Literal["cold-read", "cold-write", "warm"]
@@ -50,38 +51,6 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceKernel:
-    """One kernel, copy or fill of a row, as the device recorded it; launches that differ are entries of their own.
-
-    `grid` counts blocks, `block` threads, `cluster` blocks per cluster (`None` where none was asked for). `registers`
-    and `local_bytes` are per thread, shared memory is per block. `None`: the instrument does not tell, or it is a copy.
-    """
-
-    name: str
-    kind: ActivityKind = "kernel"
-    grid: tuple[int, int, int] | None = None
-    block: tuple[int, int, int] | None = None
-    cluster: tuple[int, int, int] | None = None
-    registers: int | None = None
-    static_shared_bytes: int | None = None
-    dynamic_shared_bytes: int | None = None
-    local_bytes: int | None = None
-    stream: int | None = None
-    device: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockState:
-    """A GPU's clocks and what held them down at one moment, as NVML tells them. `None`: the device does not tell."""
-
-    sm_mhz: int | None = None
-    memory_mhz: int | None = None
-    temperature_c: int | None = None
-    power_w: float | None = None
-    throttle: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
     """Raw samples, one entry each, in nanoseconds per call. A `None` column was not measured by this timer.
 
@@ -116,7 +85,8 @@ class Measurement:
     `inner` calls were made per sample (amortised loop); samples are already per call. `shared_with` names the row whose
     unit was measured in this row's place, because both units are equal. `fidelity` compares the isolated result with
     the real call's. `batch_ns` are device times per call of many calls queued back to back, which no single call
-    reaches: the theoretical time without overhead. `clocks` were read before the first sample and after the last.
+    reaches: the theoretical time without overhead. `clocks` were read before the first sample, in the middle and after
+    the last.
     """
 
     status: Status
@@ -195,21 +165,6 @@ class NodeRole:
     role: Role
     post_grad: tuple[str, ...] = ()
     moved_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TritonConfig:
-    """The configuration that Triton's autotuner chose for a kernel. `blocks` are its constants, as `("XBLOCK", 1024)`.
-
-    `registers` are per thread, `spills` what of them went to local memory instead, `shared_bytes` per block.
-    """
-
-    num_warps: int
-    num_stages: int
-    blocks: tuple[tuple[str, int], ...] = ()
-    registers: int | None = None
-    spills: int | None = None
-    shared_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

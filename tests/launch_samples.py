@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from graphbench.records import ClockState, DeviceKernel, Fate, Measurement, ProfileRecord, Side, TritonConfig
+from graphbench.device_records import ClockState, DeviceKernel, TritonConfig
+from graphbench.records import Fate, Measurement, ProfileRecord, Side
 from tests.factories import device_run, environment, executes, kernel, node, profile, region, steady
 
 
@@ -99,7 +100,6 @@ def on_h200() -> tuple[Measurement, Measurement, Measurement]:
         ),
         memset_ns=1_500.0,
         gaps_ns=900.0,
-        batch_ns=(58_000.0, 58_200.0, 58_100.0),
     )
     pointwise = (
         "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&)::"

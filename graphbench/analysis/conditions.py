@@ -9,6 +9,8 @@ from typing import Final
 from graphbench.analysis.clocks import median_sm_mhz
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
 
+ESTIMATED: Final = "stamp_grain_ns"
+"""Found anew in every profile from its own samples: that it differs says nothing of the conditions."""
 CLOCKS_SAME_WITHIN: Final = 0.02
 """Relative difference of the median SM clocks above which it may be what makes the times differ."""
 
@@ -31,7 +33,7 @@ def environment(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[s
             old, new = getattr(a, field.name), getattr(b, field.name)
             if field.name == "options":
                 yield from _options(dict(old), dict(new))
-            elif old != new:
+            elif old != new and field.name != ESTIMATED:
                 yield f"{title}{field.name}", str(old), str(new)
     if before.graphbench != after.graphbench:
         yield "graphbench", before.graphbench, after.graphbench

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
-from graphbench.records import DeviceKernel, Measurement, TritonConfig
+from graphbench.device_records import DeviceKernel, TritonConfig
+from graphbench.records import Measurement
 
 Size = tuple[int, int, int]
 
@@ -47,12 +48,12 @@ class DeviceFacts:
         return self.digest.batch(self.measurement)
 
     @property
-    def launches(self) -> float | None:
+    def n_kernels(self) -> float | None:
         """Median number of kernels a sample."""
         return self.digest.median(self.measurement, "n_kernels")
 
     @property
-    def n_kernels(self) -> tuple[int, int] | None:
+    def n_kernels_range(self) -> tuple[int, int] | None:
         """Fewest and most kernels of any sample."""
         counts = self.measurement.samples.n_kernels if self.measurement.samples else None
         return (min(counts), max(counts)) if counts else None
@@ -70,7 +71,7 @@ class DeviceFacts:
     @property
     def told(self) -> bool:
         """Whether there is anything to tell: not where nothing was launched, as for a view."""
-        counts = self.n_kernels
+        counts = self.n_kernels_range
         return bool(self.kernels or self.config or (counts != (0, 0) and (counts or self.measurement.clocks)))
 
     @property

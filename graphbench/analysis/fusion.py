@@ -20,11 +20,11 @@ __all__ = ["FusionRow", "Shares", "fusion_rows", "shares", "verdict"]
 class FusionRow:
     """One kernel of a region.
 
-    Times in nanoseconds per run of the graph: `fused` is one isolated call; `fused_ns` all `calls` of it, set against
-    `eager` (share of its nodes' isolated times; `nodes` includes merged ones). `saved_ns = eager - fused`, `ratio =
-    eager / fused`. Whatever is `None` is explained in `reasons`, and in `causes` in words that many kernels share;
-    `state` is that of the isolated kernel. `owned` says that a node is known to which its work belongs. `device` is
-    what one isolated call did there.
+    Times in nanoseconds per run of the graph: `fused` and `host_ns` are of one isolated call; `fused_ns` and `batch_ns`
+    of all `calls` of it, set against `eager` (share of its nodes' isolated times; `nodes` includes merged ones).
+    `saved_ns = eager - fused`, `ratio = eager / fused`. Whatever is `None` is explained in `reasons`, and in `causes`
+    in words that many kernels share; `state` is that of the isolated kernel. `owned` says that a node is known to which
+    its work belongs. `device` is what one isolated call did there.
     """
 
     region: str
@@ -41,6 +41,7 @@ class FusionRow:
     owned: bool
     fused: Summary | None
     fused_ns: float | None
+    batch_ns: float | None
     eager: Interval | None
     saved_ns: float | None
     ratio: float | None
@@ -89,7 +90,7 @@ def _row(
 ) -> FusionRow:
     measured = kernel.isolated
     calls = max(1, kernel.calls)
-    fused_once = digest.summary(measured)
+    fused_once, batch_ns = digest.summary(measured), digest.batch(measured)
     once = interval(fused_once)
     fused = once.scaled(calls) if once else None
     no_eager = _why_no_eager(kernel, share)
@@ -119,6 +120,7 @@ def _row(
         owned=is_owned(kernel),
         fused=fused_once,
         fused_ns=fused.p50_ns if fused else None,
+        batch_ns=None if batch_ns is None else calls * batch_ns,
         eager=eager,
         saved_ns=eager.p50_ns - fused.p50_ns if fused and eager else None,
         ratio=eager.p50_ns / fused.p50_ns if fused and eager and fused.p50_ns else None,

@@ -5,7 +5,7 @@ Pure arithmetic on records. Sum of shares + sum of the nodes without a kernel = 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
@@ -114,14 +114,19 @@ def shares(region: RegionRecord, digest: Digest | None = None) -> Shares:
     )
 
 
-def _weights(kernels: Iterable[KernelRecord]) -> dict[str, dict[str, float]]:
-    """Fraction of each node that falls to each kernel: `weights[node][kernel]`, adding up to 1 per node."""
+def _weights(kernels: Sequence[KernelRecord]) -> dict[str, dict[str, float]]:
+    """Fraction of each node that falls to each kernel: `weights[node][kernel]`, adding up to 1 per node.
+
+    A node's time is that of its forward: what backward recomputes takes nothing from the kernel that ran it there.
+    """
     roles: dict[str, dict[str, int]] = {}
-    for kernel in kernels:
-        for role in kernel.roles:
-            if role.role in EXECUTING_ROLES:
-                in_kernel = roles.setdefault(role.node, {})
-                in_kernel[kernel.key] = in_kernel.get(kernel.key, 0) + max(0, role.moved_bytes)
+    for phase in ("forward", "backward"):
+        before = frozenset(roles)
+        for kernel in kernels:
+            for role in kernel.roles:
+                if kernel.phase == phase and role.role in EXECUTING_ROLES and role.node not in before:
+                    in_kernel = roles.setdefault(role.node, {})
+                    in_kernel[kernel.key] = in_kernel.get(kernel.key, 0) + max(0, role.moved_bytes)
     weights: dict[str, dict[str, float]] = {}
     for node, moved in roles.items():
         total_bytes = sum(moved.values())

@@ -18,6 +18,8 @@ CLOCK: Final = "clock"
 """A clock of the GPU moved."""
 THROTTLED: Final = "throttled"
 """Something held the GPU's clocks down."""
+EVENT_FLOOR: Final = "event floor"
+"""Two events with nothing between them read about as much."""
 NO_BATCH: Final = "no batch"
 """A batch was asked for and could not be timed."""
 

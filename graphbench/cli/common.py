@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar
 
 from graphbench.errors import GraphbenchError, UsageError
 
@@ -110,87 +110,6 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--wide", action="store_true", help="print every column")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureOptions:
-    """How to measure; fields as keywords of `graphbench.api.measure`, where `None` means its default."""
-
-    timer: str
-    l2: str | None
-    values: str
-    warmup: int | None
-    repeat: int | None
-    warmup_ms: float
-    measure_ms: float
-    noise: float | None
-    noise_ms: float
-    batch: int | None
-    lock_gpu_clock: int | None
-    progress: bool | None
-
-    def keywords(self) -> dict[str, Any]:
-        """The keywords of `graphbench.api.measure` and `profile`."""
-        return dataclasses.asdict(self)
-
-
-def add_measure_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare the fields of `MeasureOptions`."""
-    group = parser.add_argument_group("measuring")
-    group.add_argument(
-        "--timer",
-        choices=("auto", "cupti", "wallclock", "cuda-events"),
-        default="auto",
-        help="cuda-events count launch gaps too; never compared with cupti; default: %(default)s",
-    )
-    group.add_argument(
-        "--l2",
-        choices=("cold-read", "cold-write", "warm"),
-        help="state of a GPU's L2 cache before each isolated sample; default: cold-read on a GPU; refused on the CPU",
-    )
-    group.add_argument(
-        "--values",
-        choices=("captured", "synthetic"),
-        default="captured",
-        help="isolate on the values that occurred, or on made-up ones in a stable range; default: %(default)s",
-    )
-    group.add_argument("--warmup", type=positive_int, metavar="N", help="warm-up calls, instead of --warmup-ms")
-    group.add_argument("--repeat", type=positive_int, metavar="N", help="samples, instead of --measure-ms")
-    group.add_argument(
-        "--warmup-ms", type=positive_float, default=25.0, metavar="MS", help="per node or kernel; default: %(default)s"
-    )
-    group.add_argument(
-        "--measure-ms",
-        type=positive_float,
-        default=100.0,
-        metavar="MS",
-        help="per node or kernel; default: %(default)s",
-    )
-    group.add_argument(
-        "--noise",
-        type=percent,
-        metavar="PERCENT",
-        help="go on sampling a row until its median is known to so much of itself, as 1%%, or --noise-ms are up",
-    )
-    group.add_argument("--noise-ms", type=positive_float, default=1000.0, metavar="MS", help="default: %(default)s")
-    group.add_argument(
-        "--batch-execute",
-        dest="batch",
-        type=positive_int,
-        metavar="N",
-        help="also time N copies of every tiny row queued back to back: the theoretical time without overhead",
-    )
-    group.add_argument(
-        "--lock-gpu-clock",
-        type=positive_int,
-        metavar="MHZ",
-        help="hold the GPU's SM clock while measuring and reset it afterwards, also after a crash; needs root",
-    )
-    group.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="a progress bar on stderr; default: on a terminal, if it takes longer than two seconds",
-    )
-
-
 def positive_int(text: str) -> int:
     """An argument that is a whole number above 0."""
     try:
@@ -199,17 +118,6 @@ def positive_int(text: str) -> int:
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number above 0")
-    return value
-
-
-def positive_float(text: str) -> float:
-    """An argument that is a finite number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number above 0")
     return value
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from graphbench.cli.common import Command, MeasureOptions, ViewOptions, add_measure_flags, add_view_flags, pick
+from graphbench.cli.common import Command, ViewOptions, add_view_flags, pick
+from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
 from graphbench.cli.output import OutputOptions, add_output_flags, deliver
 from graphbench.models.inputs import InputSpec
 from graphbench.models.sources import ModelSource

@@ -14,8 +14,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from graphbench import api
-from graphbench.cli.common import MeasureOptions, say
+from graphbench.cli.common import say
 from graphbench.cli.explain import ExplainedCall
+from graphbench.cli.measure_flags import MeasureOptions
 from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
 from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSpec, as_inputs, load_inputs, make_inputs
@@ -51,14 +52,15 @@ def pick_device(asked: str | None) -> str:
     try:
         device = torch.device(asked)
     except RuntimeError as error:
-        raise UsageError(f"--device {asked!r}: {first_line(error)}", subject="--device") from error
+        hint = "pass cpu, cuda, or one of several GPUs as cuda:1"
+        raise UsageError(f"--device {asked!r}: {first_line(error)}", hint=hint, subject="--device") from error
     if device.type not in {"cpu", "cuda"}:
         raise UsageError(f"--device {asked!r}: expected cpu or cuda", subject="--device")
     if device.type == "cuda":
         found = torch.cuda.device_count()
         if (device.index or 0) >= found:
             raise SetupError(
-                f"--device {asked}: torch {torch.__version__} sees {found} CUDA devices",
+                f"--device {asked}: CUDA devices that torch {torch.__version__} sees: {found or 'none'}",
                 hint="check nvidia-smi, CUDA_VISIBLE_DEVICES, and that torch is a CUDA build",
                 subject="--device",
             )
@@ -99,11 +101,21 @@ def _check_options(job: Job, options: MeasureOptions) -> None:
     on_cpu = torch.device(job.device).type == "cpu"
     if options.l2 is not None and on_cpu:
         raise UsageError(
-            f"--l2 {options.l2}: only a GPU's cache can be set; on the CPU rows say `warm`", subject="--l2"
+            f"--l2 {options.l2}: only a GPU's cache can be set; on the CPU rows say `warm`",
+            hint=f"leave out --l2, or pass --device cuda: --device is {job.device}",
+            subject="--l2",
         )
     if options.lock_gpu_clock is not None and on_cpu:
         raise UsageError(
-            f"--lock-gpu-clock {options.lock_gpu_clock}: only a GPU's clock can be locked", subject="--lock-gpu-clock"
+            f"--lock-gpu-clock {options.lock_gpu_clock}: only a GPU's clock can be locked",
+            hint=f"leave out --lock-gpu-clock, or pass --device cuda: --device is {job.device}",
+            subject="--lock-gpu-clock",
+        )
+    if options.batch is not None and on_cpu:
+        raise UsageError(
+            f"--batch-execute {options.batch}: calls are queued on a GPU only, but --device is {job.device}",
+            hint="leave out --batch-execute: on the CPU short calls are repeated within a sample anyway",
+            subject="--batch-execute",
         )
     if options.timer in ("cupti", "cuda-events") and on_cpu:
         raise UsageError(

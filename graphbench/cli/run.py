@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from graphbench.cli.common import (
-    Command,
-    MeasureOptions,
-    ViewOptions,
-    add_measure_flags,
-    add_view_flags,
-    pick,
-    positive_int,
-)
+from graphbench.cli.common import Command, ViewOptions, add_view_flags, pick, positive_int
+from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
 from graphbench.cli.output import OutputOptions, add_output_flags, deliver
 from graphbench.errors import UsageError
 from graphbench.models.inputs import FLOAT_DTYPES, SYNTAX, InputSpec, parse_inputs
@@ -167,4 +160,8 @@ def _check_model_flags(arguments: argparse.Namespace) -> None:
             subject="--model",
         )
     if arguments.model is None and None in custom:
-        raise UsageError("--custom-model-file and --model-class go together", subject="--custom-model-file")
+        file, target = custom
+        hint = "add --custom-model-file FILE, the Python file that defines it"
+        if target is None:
+            hint = f"add --model-class NAME, a module class in {file} or a function there that returns a module"
+        raise UsageError("--custom-model-file and --model-class go together", hint=hint, subject="--custom-model-file")

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from graphbench.analysis.implementations import ImplementationRow, grain_of
+from graphbench.analysis.implementations import ImplementationRow
 from graphbench.capture.ambient import rng_untouched
-from graphbench.comparing.halves import ImplementationUnit, Race, half_of, pooled, refuse_mixed
+from graphbench.comparing.device import device_named, device_of_all
+from graphbench.comparing.halves import ImplementationUnit, Race, half_of
 from graphbench.comparing.implementation import Implementation, as_implementations, check_inputs
+from graphbench.comparing.pooling import pooled, refuse_mixed
 from graphbench.comparing.snapshot import Snapshot
+from graphbench.comparing.surroundings import Generators, GlobalState
 from graphbench.comparing.table import ImplementationTable
 from graphbench.comparing.trial import Trial, Trials
-from graphbench.errors import UsageError, first_line
-from graphbench.isolate.bench_unit import RngState
+from graphbench.errors import first_line
+from graphbench.measuring.environment import CpuWatch, environment
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
-from graphbench.records import Measurement
+from graphbench.records import Measurement, Policy
+from graphbench.timing.clocks import NoClocks
 
 Given = Mapping[str, Callable[..., Any]] | Sequence[Implementation]
+Instruments = Callable[[MeasureOptions, torch.device], Timers]
 
 
 def compare_implementations(
@@ -29,7 +35,7 @@ def compare_implementations(
     options: MeasureOptions,
     *,
     device: str | torch.device | None = None,
-    instruments: Callable[[MeasureOptions, torch.device], Timers] = timers_for,
+    instruments: Instruments = timers_for,
 ) -> ImplementationTable:
     """Compare implementations; see `graphbench.compare`.
 
@@ -42,57 +48,96 @@ def compare_implementations(
     """
     implementations = as_implementations(given)
     check_inputs(inputs, "compare")
+    named = None if device is None else device_named(device)
     shared = Snapshot(inputs)
     own = {entry.name: Snapshot(entry.inputs) for entry in implementations if entry.inputs is not None}
-    tensors = [tensor for snapshot in (shared, *own.values()) for tensor in snapshot.tensors]
-    before_trial = _random_device(device, tensors)
-    rng = RngState(before_trial)
+    lost: tuple[str, ...] = ()
     try:
         with rng_untouched():
-            trials = Trials(shared, own, rng).run(implementations)
-            results = [result for trial in trials for result in trial.outputs]
-            anything_ran = any(not trial.reason for trial in trials)
-            found = [*(tensor.device for tensor in tensors), *results]
-            target = _device(device, found) if anything_ran else before_trial
-            timers = instruments(options, target)
-            policy = policy_of(options, timers)
-            race = Race(timers.isolated, half_of(policy), timers.clocks, shared)
-            with clock_lock(options, target):
-                halves = race.run(_units(trials, shared, own, target, rng))
-            rows = _rows(trials, halves)
+            table = _Comparison(shared, own, options, named, instruments).run(implementations)
     finally:
-        for snapshot in (shared, *own.values()):
+        lost = _put_back((shared, *own.values()))
+    return replace(table, notes=(*table.notes, *lost))
+
+
+def _put_back(snapshots: Iterable[Snapshot]) -> tuple[str, ...]:
+    """Restore inputs. A device that cannot be used any more is told, since an error would hide who broke it."""
+    try:
+        for snapshot in snapshots:
             snapshot.restore()
-    return ImplementationTable(rows=rows, device=str(target), policy=policy)
+    except torch.AcceleratorError as error:
+        return (f"inputs could not be put back: {first_line(error)}",)
+    return ()
 
 
-def _random_device(given: str | torch.device | None, tensors: Sequence[torch.Tensor]) -> torch.device:
-    """The device whose generator the implementations may draw from, before a trial has shown where they run."""
-    if given is None and not tensors and torch.cuda.is_initialized():
-        return torch.device("cuda", torch.cuda.current_device())
-    return _device(given, [tensor.device for tensor in tensors])
+@dataclass(slots=True)
+class _Comparison:
+    """One comparison, from the trials to the table. `device` is the one asked for, with its index."""
+
+    shared: Snapshot
+    own: Mapping[str, Snapshot]
+    options: MeasureOptions
+    device: torch.device | None
+    instruments: Instruments
+
+    def run(self, implementations: Sequence[Implementation]) -> ImplementationTable:
+        found = [tensor.device for snapshot in self._snapshots for tensor in snapshot.tensors]
+        state = GlobalState(device.type for device in found)
+        generators = Generators()
+        trials = Trials(self.shared, self.own, state, generators).run(implementations)
+        target = self._target(trials, found)
+        timers = self.instruments(self.options, target)
+        policy = policy_of(self.options, timers)
+        race = Race(timers.isolated, half_of(policy), timers.clocks, state, self.shared, self.own)
+        notes: list[str] = []
+        watch = CpuWatch()
+        with clock_lock(self.options, target, notes):
+            measured_on = environment(target, (), timers)
+            halves = race.run(self._units(trials, target, generators))
+        if isinstance(timers.clocks, NoClocks) and timers.clocks.reason:
+            notes.append(f"GPU clocks unknown: {timers.clocks.reason}")
+        notes += watch.notes() if target.type == "cpu" else ()
+        return ImplementationTable(
+            rows=_rows(trials, halves, policy, measured_on.stamp_grain_ns),
+            device=str(target),
+            policy=policy,
+            environment=measured_on,
+            notes=tuple(notes),
+        )
+
+    @property
+    def _snapshots(self) -> tuple[Snapshot, ...]:
+        return (self.shared, *self.own.values())
+
+    def _target(self, trials: Sequence[Trial], inputs: Sequence[torch.device]) -> torch.device:
+        """The device to time. When no implementation ran, nothing shows where: that of the inputs then."""
+        if all(trial.reason for trial in trials):
+            return device_of_all(self.device, inputs or [torch.device("cpu")])
+        results = [device for trial in trials for device in trial.outputs]
+        worked = [trial.implementation.name for trial in trials if trial.used_cuda]
+        return device_of_all(self.device, [*inputs, *results], worked)
+
+    def _units(self, trials: Sequence[Trial], device: torch.device, generators: Generators) -> list[ImplementationUnit]:
+        alone = any(snapshot.has_containers for snapshot in self._snapshots) or any(
+            trial.draws or trial.implementation.reset is not None for trial in trials
+        )
+        return [
+            ImplementationUnit(trial, trial.start or self.shared, device, generators, alone=alone)
+            for trial in trials
+            if not trial.reason
+        ]
 
 
-def _units(
-    trials: Sequence[Trial], shared: Snapshot, own: Mapping[str, Snapshot], device: torch.device, rng: RngState
-) -> list[ImplementationUnit]:
-    alone = any(trial.implementation.reset is not None for trial in trials)
-    return [
-        ImplementationUnit(trial, own.get(trial.implementation.name, shared), device, rng, alone=alone)
-        for trial in trials
-        if not trial.reason
-    ]
-
-
-def _rows(trials: Sequence[Trial], halves: Mapping[str, tuple[Measurement, ...]]) -> tuple[ImplementationRow, ...]:
+def _rows(
+    trials: Sequence[Trial], halves: Mapping[str, tuple[Measurement, ...]], policy: Policy, grain_ns: float | None
+) -> tuple[ImplementationRow, ...]:
     found: dict[str, Measurement] = {}
-    grain_ns = grain_of(half for both in halves.values() for half in both)
     for trial in trials:
         name = trial.implementation.name
         if trial.reason:
             found[name] = Measurement(status="failed", reason=trial.reason)
         else:
-            found[name] = pooled(name, halves[name], grain_ns=grain_ns)
+            found[name] = pooled(name, halves[name], policy, grain_ns=grain_ns)
     refuse_mixed({name: entry for name, entry in found.items() if entry.status == "ok"})
     baseline = found[trials[0].implementation.name]
     return tuple(
@@ -101,29 +146,9 @@ def _rows(trials: Sequence[Trial], halves: Mapping[str, tuple[Measurement, ...]]
             measurement=found[trial.implementation.name],
             halves=halves.get(trial.implementation.name, ()),
             baseline=baseline,
+            baseline_halves=halves.get(trials[0].implementation.name, ()),
             difference=trial.difference,
             grain_ns=grain_ns,
         )
         for trial in trials
     )
-
-
-def _device(given: str | torch.device | None, found: Sequence[torch.device]) -> torch.device:
-    """The device asked for, else an accelerator that a tensor is on, else the CPU; with its index.
-
-    Raises:
-        UsageError: no such device, or nothing tells which one it is.
-    """
-    if given is not None:
-        try:
-            return torch.empty(0, device=given).device
-        except (RuntimeError, AssertionError) as error:  # an unknown name; a torch without CUDA asserts
-            message = f"device={str(given)!r}: {first_line(error)}"
-            raise UsageError(message, hint="name a device of this machine, as 'cuda:0'", subject="device") from error
-    if not found and torch.cuda.is_initialized():
-        raise UsageError(
-            "cannot tell where the implementations run: no tensor is among their inputs and results",
-            hint="give device=, as 'cuda:0', or return what is computed",
-            subject="device",
-        )
-    return next((device for device in found if device.type != "cpu"), torch.device("cpu"))

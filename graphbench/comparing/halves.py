@@ -1,25 +1,22 @@
-"""Timing in A B C ... C B A order: the halves of a row, and what both say together."""
+"""Timing in A B C ... C B A order: each implementation twice, with half the budget each time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from graphbench.analysis.warning_kinds import COARSE, DRIFT, UNSTABLE
 from graphbench.comparing.snapshot import Snapshot
+from graphbench.comparing.surroundings import Generators, GlobalState
 from graphbench.comparing.trial import Trial, raised
-from graphbench.errors import GraphbenchError, OffThreadLaunchError, TimingError
-from graphbench.isolate.bench_unit import RngState
-from graphbench.records import Measurement, Policy, Samples
-from graphbench.timing import loop, rows
+from graphbench.errors import GraphbenchError, OffThreadLaunchError
+from graphbench.records import Measurement, Policy
+from graphbench.timing import loop
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource
-
-RECOMPUTED = (COARSE, UNSTABLE, DRIFT)  # what is said of samples is said again of all of them together
 
 
 def half_of(policy: Policy) -> Policy:
@@ -43,12 +40,14 @@ class ImplementationUnit:
         trial: what its trial showed.
         inputs: its inputs, shared or its own.
         device: where the work runs, as `cuda:0`.
-        rng: the random state that every call starts from.
-        alone: its calls are not repeated within a sample, because some implementation of the comparison has a reset:
-            all of them are sampled the same way.
+        generators: the random state that every call starts from.
+        alone: its calls are not repeated within a sample, because some implementation of the comparison must be
+            prepared before each: all of them are sampled the same way.
     """
 
-    def __init__(self, trial: Trial, inputs: Snapshot, device: torch.device, rng: RngState, *, alone: bool) -> None:
+    def __init__(
+        self, trial: Trial, inputs: Snapshot, device: torch.device, generators: Generators, *, alone: bool
+    ) -> None:
         self.name = trial.implementation.name
         self.device = str(device)
         self.may_launch_nothing = trial.is_view
@@ -57,18 +56,19 @@ class ImplementationUnit:
         self._device = device
         self._call = trial.implementation.call
         self._reset = trial.implementation.reset
-        self._rng = rng if trial.draws else None
+        self._generators = generators if trial.draws else None
         self._inputs = inputs
+        self._own = trial.start
         self._args: tuple[Any, ...] = ()
 
     def prepare(self) -> None:
         """Reset its inputs, then the random state and autocast's cache of casts."""
-        if self._rng is not None:
-            self._rng.restore()
+        if self._generators is not None:
+            self._generators.restore()
         if self._reset is not None:
             self._reset()
-        if self._rng is not None:
-            self._rng.restore()
+        if self._generators is not None:
+            self._generators.restore()
         if self._autocast:
             torch.clear_autocast_cache()
         self._args = self._inputs.arguments()
@@ -86,19 +86,29 @@ class ImplementationUnit:
             return None
         return int(torch.cuda.memory_stats_as_nested_dict(self._device)["num_device_alloc"])
 
+    def lost_inputs(self) -> list[str]:
+        """Which of its own inputs are not as every call should find them, after its reset."""
+        if self._own is None:
+            return []
+        self.prepare()
+        return self._own.changed()
+
 
 @dataclass(slots=True)
 class Race:
     """Times units twice each, in order and then in reverse, so that steady drift hits all of them alike.
 
-    `policy` is that of one half. `clocks` are read around each half. `shared` are the inputs that no call may change,
-    also not after its trial.
+    `policy` is that of one half. `clocks` are read around each half. `state`, the `shared` inputs and the `own` ones
+    are as in the trials: a half that leaves them otherwise fails its row, and the next finds them as they were.
     """
 
     timer: Timer
     policy: Policy
     clocks: ClockSource
+    state: GlobalState
     shared: Snapshot
+    own: Mapping[str, Snapshot]
+    _unusable: str = field(default="", init=False)
 
     def run(self, units: Sequence[ImplementationUnit]) -> dict[str, tuple[Measurement, ...]]:
         """The halves by unit, in the order in which they ran. A unit whose first half failed has no second."""
@@ -110,81 +120,48 @@ class Race:
         return halves
 
     def _half(self, unit: ImplementationUnit) -> Measurement:
+        if self._unusable:
+            return self._failed(f"not timed: {self._unusable}")
+        with self.state.kept():
+            found = self._timed(unit)
+            try:
+                reason = found.reason or self._left_behind(unit)
+                self._put_back()
+            except torch.AcceleratorError as error:
+                self._unusable = f"{unit.name} left the device unusable"
+                return self._failed(f"{found.reason or raised(error)}; the device is unusable since")
+        return self._failed(reason) if reason else found
+
+    def _timed(self, unit: ImplementationUnit) -> Measurement:
         try:
-            found = loop.measure(self.timer, unit, self.policy, values="captured", clocks=self.clocks)
+            return loop.measure(self.timer, unit, self.policy, values="captured", clocks=self.clocks)
         except OffThreadLaunchError as error:
-            found = self._failed(f"{error.message}; a backward is timed through graphbench.backward_of")
+            return self._failed(f"{error.message}; a backward is timed through graphbench.backward_of")
         except GraphbenchError as error:
-            found = self._failed(error.message)
+            return self._failed(error.message)
         except Exception as error:  # noqa: BLE001 - whatever a user's call raises fails its row, not the others
-            found = self._failed(raised(error))
-        changed = self.shared.changed()
-        if changed:
-            self.shared.restore()
-            reason = f"it changed {', '.join(changed)}, which all implementations share, in a call after its first"
-            found = self._failed(reason)
-        return found
+            return self._failed(raised(error))
+
+    def _left_behind(self, unit: ImplementationUnit) -> str:
+        """What a call after the first did that the trial did not show; empty for nothing."""
+        later = "in a call after its first"
+        state, shared = self.state.changed(), self.shared.changed()
+        if state:
+            return f"it changed global state ({'; '.join(state)}) {later}"
+        if shared:
+            return f"it changed {', '.join(shared)}, which all implementations share, {later}"
+        try:
+            lost = unit.lost_inputs()
+        except torch.AcceleratorError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a user's reset, as above
+            return raised(error)
+        return f"it changed its own {', '.join(lost)} for good {later}" if lost else ""
+
+    def _put_back(self) -> None:
+        self.timer.synchronize()  # a device that cannot be used any more says so here, with or without inputs
+        for snapshot in (self.shared, *self.own.values()):
+            snapshot.restore()
 
     def _failed(self, reason: str) -> Measurement:
         return Measurement(status="failed", reason=reason, timer=self.timer.name, cache=self.timer.cache)
-
-
-def pooled(name: str, halves: Sequence[Measurement], *, grain_ns: float) -> Measurement:
-    """One measurement of a row's halves: all samples together, all warnings, and whether it drifted between them.
-
-    Args:
-        name: of the row.
-        halves: in the order in which they ran.
-        grain_ns: step of the clock that stamped the samples.
-
-    Returns:
-        The pooled measurement, or the half that failed.
-
-    Raises:
-        TimingError: the halves come from different timers or cache states.
-    """
-    refuse_mixed({f"half {number} of {name}": half for number, half in enumerate(halves, 1)})
-    failed = [half for half in halves if half.samples is None]
-    if failed:
-        return failed[0]
-    samples = _joined([half.samples for half in halves if half.samples is not None])
-    kept = [warning for half in halves for warning in half.warnings if not warning.startswith(RECOMPUTED)]
-    return replace(
-        halves[0],
-        samples=samples,
-        inner=min(half.inner for half in halves),
-        warmup=sum(half.warmup for half in halves),
-        device_kernels=tuple(dict.fromkeys(kernel for half in halves for kernel in half.device_kernels)),
-        clocks=tuple(clock for half in halves for clock in half.clocks),
-        warnings=(*_drift(halves, grain_ns), *rows.warnings(samples.busy_ns), *dict.fromkeys(kept)),
-    )
-
-
-def refuse_mixed(measurements: dict[str, Measurement]) -> None:
-    """Refuse to put side by side what was not measured alike.
-
-    Raises:
-        TimingError: timers or cache states differ.
-    """
-    for what in ("timer", "cache"):
-        found = {name: getattr(entry, what) for name, entry in measurements.items()}
-        if len(set(found.values())) > 1:
-            told = ", ".join(f"{name}: {value}" for name, value in found.items())
-            raise TimingError(
-                f"cannot compare measurements of different {what}s ({told})",
-                hint="one instrument and one cache state must serve a whole comparison; measure again",
-            )
-
-
-def _joined(parts: Sequence[Samples]) -> Samples:
-    """All samples one after another; a column that any part lacks is `None`."""
-    columns: dict[str, Any] = {}
-    for column in fields(Samples):
-        values = [getattr(part, column.name) for part in parts]
-        columns[column.name] = None if None in values else tuple(entry for value in values for entry in value)
-    return Samples(**columns)
-
-
-def _drift(halves: Sequence[Measurement], grain_ns: float) -> tuple[str, ...]:
-    known = [half.samples.busy_ns for half in halves if half.samples is not None]
-    return rows.drift_warning(known[0], known[-1], grain_ns=grain_ns) if len(known) > 1 else ()

@@ -22,6 +22,7 @@ class _Kept:
     tensor: torch.Tensor
     storage: torch.UntypedStorage
     geometry: Geometry
+    requires_grad: bool
     saved: torch.Tensor
 
     @classmethod
@@ -33,7 +34,8 @@ class _Kept:
                 hint="bind it to the callable (functools.partial); what a callable holds is not checked",
                 subject=path,
             )
-        return cls(path, tensor, tensor.untyped_storage(), Geometry.of(tensor), _bytes_of(tensor).clone())
+        storage, geometry = tensor.untyped_storage(), Geometry.of(tensor)
+        return cls(path, tensor, storage, geometry, tensor.requires_grad, _bytes_of(tensor).clone())
 
     def moved(self) -> bool:
         """Whether the tensor was given another storage, shape or stride."""
@@ -41,8 +43,10 @@ class _Kept:
             return True
         return self.tensor.untyped_storage()._cdata != self.storage._cdata or Geometry.of(self.tensor) != self.geometry
 
-    def changed(self) -> bool:
-        return self.moved() or not torch.equal(_bytes_of(self.tensor), self.saved)
+    def changes(self) -> list[str]:
+        rewritten = self.moved() or not torch.equal(_bytes_of(self.tensor), self.saved)
+        turned = self.tensor.requires_grad != self.requires_grad
+        return [self.path] * rewritten + [f"{self.path}.requires_grad"] * turned
 
     def restore(self) -> None:
         with torch.no_grad():
@@ -50,6 +54,12 @@ class _Kept:
                 geometry = self.geometry
                 self.tensor.set_(self.storage, geometry.offset, geometry.shape, geometry.stride)
             _bytes_of(self.tensor).copy_(self.saved)
+        if self.tensor.requires_grad == self.requires_grad:
+            return
+        if not self.tensor.is_leaf and not self.tensor._is_view():  # a view's history is its base's, and stays
+            self.tensor.detach_()  # written in place by what requires grad
+        if self.tensor.is_leaf:
+            self.tensor.requires_grad_(self.requires_grad)
 
 
 class Snapshot:
@@ -79,7 +89,7 @@ class Snapshot:
 
     def _keep(self, path: str, tensor: torch.Tensor) -> None:
         self._kept.append(_Kept.of(path, tensor))
-        if tensor.is_leaf:
+        if _has_grad(tensor):
             self._grads.append((f"{path}.grad", tensor, tensor.grad))
             if tensor.grad is not None:
                 self._kept.append(_Kept.of(f"{path}.grad", tensor.grad))
@@ -89,6 +99,11 @@ class Snapshot:
         """The input tensors, each once, without gradients."""
         return [leaf for leaf in self._leaves if isinstance(leaf, torch.Tensor)]
 
+    @property
+    def has_containers(self) -> bool:
+        """Whether any argument is a list, dict or other container, which a call could change."""
+        return any(not pytree.tree_is_leaf(argument) for argument in self.arguments())
+
     def arguments(self) -> tuple[Any, ...]:
         """The inputs in fresh containers, so that what a call does to a list or dict stays with that call."""
         found: tuple[Any, ...] = pytree.tree_unflatten(self._leaves, self._spec)
@@ -96,17 +111,22 @@ class Snapshot:
 
     def changed(self) -> list[str]:
         """Which inputs differ from what they were, by position and key: `input 0['weight']`."""
-        replaced = [path for path, tensor, grad in self._grads if tensor.grad is not grad]
-        return [*(kept.path for kept in self._kept if kept.changed()), *replaced]
+        replaced = [path for path, tensor, grad in self._grads if _has_grad(tensor) and tensor.grad is not grad]
+        return [*(change for kept in self._kept for change in kept.changes()), *replaced]
 
     def restore(self) -> None:
         """Put back what was changed; what was not is not touched."""
-        for _, tensor, grad in self._grads:
-            if tensor.grad is not grad:
-                tensor.grad = grad
         for kept in self._kept:
-            if kept.changed():
+            if kept.changes():
                 kept.restore()
+        for _, tensor, grad in self._grads:
+            if _has_grad(tensor) and tensor.grad is not grad:
+                tensor.grad = grad
+
+
+def _has_grad(tensor: torch.Tensor) -> bool:
+    """Whether gradients may be kept on it; torch warns when others are asked for theirs."""
+    return tensor.is_leaf or tensor.retains_grad
 
 
 def _input_name(path: tuple[Any, ...]) -> str:

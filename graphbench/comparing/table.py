@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphbench.analysis.implementations import ImplementationRow
-from graphbench.records import Policy
+from graphbench.records import Environment, Policy
 from graphbench.report.compare_table import render_implementations
 
 
@@ -14,15 +14,20 @@ class ImplementationTable:
     """What `graphbench.compare` found. Printing it gives the table.
 
     `rows` are in the order given, the first being the baseline; `rows[i].measurement` has the raw samples. `policy` is
-    the budget of a whole row: each of its halves had half of it.
+    the budget of a whole row: each of its halves had half of it. `environment` is what it ran on, `notes` what else a
+    reader must know.
     """
 
     rows: tuple[ImplementationRow, ...]
     device: str
     policy: Policy
+    environment: Environment
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return render_implementations(self.rows, device=self.device, policy=self.policy)
+        return render_implementations(
+            self.rows, device=self.device, policy=self.policy, environment=self.environment, notes=self.notes
+        )
 
     def __repr__(self) -> str:
         return f"<graphbench comparison on {self.device}: {', '.join(row.name for row in self.rows)}>"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import gc
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +79,9 @@ def backward_of(
                 subject=str(position),
             )
     tangents = _tangents(outputs, grad_outputs)
-    wanted = _leaves(outputs) if inputs is None else _listed(inputs)
+    nodes = _nodes(outputs)
+    _refuse_retained(nodes)
+    wanted = _leaves(nodes) if inputs is None else _listed(inputs)
     return Backward(outputs, wanted, tangents, repeatable=True, allow_unused=inputs is None).run
 
 
@@ -109,21 +112,48 @@ def _tangents(outputs: list[torch.Tensor], given: torch.Tensor | Sequence[torch.
     return tangents
 
 
-def _leaves(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The leaves below the outputs, in the order in which a walk from the first output reaches them.
+def _nodes(outputs: list[torch.Tensor]) -> dict[Any, None]:
+    """The autograd nodes below the outputs, each once, in the order in which a walk from the first output reaches them.
 
-    Source: `Node.next_functions`, `torch._C._functions.AccumulateGrad.variable`, torch 2.11 to 2.14.
+    Source: `torch.autograd.graph.Node.next_functions`, torch 2.11 to 2.14.
     """
-    accumulate: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-    leaves: list[torch.Tensor] = []
-    seen: set[object] = set()
+    seen: dict[Any, None] = {}
     pending: list[Any] = [output.grad_fn for output in reversed(outputs)]
     while pending:
         node = pending.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, accumulate):
-            leaves.append(node.variable)
-        pending.extend(below for below, _ in reversed(node.next_functions))
-    return leaves
+        if node is not None and node not in seen:
+            seen[node] = None
+            pending.extend(below for below, _ in reversed(node.next_functions))
+    return seen
+
+
+def _leaves(nodes: Iterable[Any]) -> list[torch.Tensor]:
+    """The leaves among the nodes.
+
+    Source: `torch._C._functions.AccumulateGrad.variable`, torch 2.11 to 2.14.
+    """
+    accumulate: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+    return [node.variable for node in nodes if isinstance(node, accumulate)]
+
+
+def _refuse_retained(nodes: Collection[Any]) -> None:
+    """Refuse a graph with tensors that retain their gradient: `autograd.grad` adds to their `.grad` in every call.
+
+    No node tells its tensor, so that all living tensors are asked, tens of ms once.
+
+    Raises:
+        UsageError: there is one.
+
+    Source: `torch.Tensor.retains_grad`; the hooks that `retain_grad` leaves run for every node that the engine
+        executes (torch/csrc/autograd/engine.cpp, `call_tensor_pre_hooks`). torch 2.11 to 2.14.
+    """
+    with torch._C.DisableTorchFunctionSubclass():
+        for found in gc.get_objects():
+            # By type: objects that stand in for others (weak proxies) must not be asked for their class.
+            if issubclass(type(found), torch.Tensor) and found.retains_grad and found.grad_fn in nodes:
+                raise UsageError(
+                    f"backward: a tensor of shape {spec_of(found).shape}, made by {found.grad_fn.name()}, retains its "
+                    "gradient: every call would add to its .grad, and the time for that would be counted",
+                    hint="run the forward without retain_grad(); its gradient is also returned when it is in inputs=",
+                    subject=found.grad_fn.name(),
+                )

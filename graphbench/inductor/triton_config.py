@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphbench.records import TritonConfig
+from graphbench.device_records import TritonConfig
 
 
 def triton_config(function: Callable[..., Any]) -> TritonConfig | None:

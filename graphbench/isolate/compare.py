@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from graphbench.records import Comparison
-from graphbench.tensors import has_storage, tensors_of
+from graphbench.tensors import spec_of, tensors_of, unpoolable
 
 # Relative tolerance by dtype: room for another reduction order, not for other arithmetic.
 RTOL = {torch.float64: 1e-7, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 2e-2}
@@ -44,11 +44,13 @@ def compare_trees(found: Any, expected: Any, *, tolerance: float = 1.0) -> Compa
 
 def compare_tensors(found: torch.Tensor, expected: torch.Tensor, *, tolerance: float = 1.0) -> Comparison:
     """Compare two tensors; NaN equals NaN. The scale of the tolerance is the largest expected magnitude."""
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        note = f"{tuple(found.shape)} {found.dtype} instead of {tuple(expected.shape)} {expected.dtype}"
+    one, other = spec_of(found).shape, spec_of(expected).shape  # a nested tensor has no `shape`
+    if one != other or found.dtype != expected.dtype:
+        note = f"{one} {found.dtype} instead of {other} {expected.dtype}"
         return Comparison(equal=False, max_abs=None, note=note)
-    if not has_storage(found) or not has_storage(expected):
-        return Comparison(equal=None, max_abs=None, note=f"{type(found).__name__} cannot be compared")
+    unfit = next((reason for reason in map(unpoolable, (found, expected)) if reason), None)
+    if unfit is not None:
+        return Comparison(equal=None, max_abs=None, note=f"cannot be compared: {unfit}")
     if found.numel() == 0:
         return Comparison(equal=True, max_abs=0.0)
     with torch.no_grad():

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from graphbench.device_records import TritonConfig
 from graphbench.execution.backward import Backward
 from graphbench.execution.replay import shadow
 from graphbench.inductor import wrapper as wrappers
@@ -20,7 +21,7 @@ from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.runs import Label, WholeRun, unmeasured
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
-from graphbench.records import Comparison, KernelRecord, Measurement, PostGradNode, TritonConfig
+from graphbench.records import Comparison, KernelRecord, Measurement, PostGradNode
 from graphbench.regions import Region
 
 RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias")  # keep values and their order

@@ -39,7 +39,8 @@ class CpuWatch:
         per_s = switches / max(time.perf_counter() - self._start_s, 1e-9)
         if per_s < SHARED_CPU_PER_S:
             return ()
-        return (f"{SHARED_CPU_NOTE}: {per_s:.0f} involuntary context switches a second; times may be far too long",)
+        cause = f"{per_s:.0f} involuntary context switches a second"
+        return (f"{SHARED_CPU_NOTE}: {cause}; times may be far too long: measure again on a quiet machine",)
 
 
 def environment(device: torch.device, options: tuple[tuple[str, str], ...], timers: Timers) -> Environment:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 
+from graphbench.arguments import check_fields
 from graphbench.errors import UsageError
 from graphbench.records import CacheState, Policy, ValuePolicy
 from graphbench.timing.base import Timer
@@ -60,33 +61,21 @@ class MeasureOptions:
         """Refuse what cannot be meant.
 
         Raises:
-            UsageError: a value outside its choices or range.
+            UsageError: a value of another type, or outside its choices or range.
         """
-        choices = (("timer", self.timer, get_args(TimerChoice)), ("values", self.values, get_args(ValuePolicy)))
-        for name, value, known in choices:
-            if value not in known:
-                raise UsageError(f"{name}={value!r}: expected one of {', '.join(known)}", subject=name)
-        if self.l2 is not None and self.l2 not in get_args(CacheState):
-            raise UsageError(f"l2={self.l2!r}: expected one of {', '.join(get_args(CacheState))}", subject="l2")
-        for name, number, least in (
-            ("warmup_ms", self.warmup_ms, 0.0),
-            ("measure_ms", self.measure_ms, 0.0),
-            ("noise_ms", self.noise_ms, 0.0),
-        ):
-            if not least <= number < math.inf:
-                raise UsageError(f"{name}={number!r}: expected a number of milliseconds, at least 0", subject=name)
-        if self.repeat is not None and self.repeat < 1:
-            raise UsageError(f"repeat={self.repeat!r}: expected at least 1", subject="repeat")
-        if self.warmup is not None and self.warmup < 0:
-            raise UsageError(f"warmup={self.warmup!r}: expected at least 0", subject="warmup")
-        if self.noise is not None and not 0 < self.noise < 1:
-            raise UsageError(f"noise={self.noise!r}: expected a part of the median, as 0.01", subject="noise")
-        if self.batch is not None and not 2 <= self.batch <= MOST_IN_BATCH:
-            raise UsageError(f"batch={self.batch!r}: expected from 2 to {MOST_IN_BATCH} calls", subject="batch")
-        if self.lock_gpu_clock is not None and self.lock_gpu_clock < 1:
-            raise UsageError(
-                f"lock_gpu_clock={self.lock_gpu_clock!r}: expected a clock in MHz", subject="lock_gpu_clock"
-            )
+        check_fields(self)
+        for name in ("warmup_ms", "measure_ms", "noise_ms"):
+            self._check(name, 0 <= getattr(self, name) < math.inf, "a number of milliseconds, at least 0")
+        self._check("repeat", self.repeat is None or self.repeat >= 1, "at least 1")
+        self._check("warmup", self.warmup is None or self.warmup >= 0, "at least 0")
+        self._check("noise", self.noise is None or 0 < self.noise < 1, "a part of the median, as 0.01")
+        in_batch = self.batch is None or 2 <= self.batch <= MOST_IN_BATCH
+        self._check("batch", in_batch, f"from 2 to {MOST_IN_BATCH} calls")
+        self._check("lock_gpu_clock", self.lock_gpu_clock is None or self.lock_gpu_clock >= 1, "a clock in MHz")
+
+    def _check(self, name: str, fits: bool, expected: str) -> None:
+        if not fits:
+            raise UsageError(f"{name}={getattr(self, name)!r}: expected {expected}", subject=name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib.util
 import inspect
 import sys
@@ -129,7 +130,7 @@ def _importable(folder: Path) -> Iterator[None]:
 
 def _load_file(file: Path) -> ModuleType:
     if not file.is_file():
-        raise UsageError(f"model file {file}: no such file", subject=str(file))
+        raise _no_file(file)
     name = f"_graphbench_model_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -148,23 +149,39 @@ def _load_file(file: Path) -> ModuleType:
     return module
 
 
+def _no_file(file: Path) -> UsageError:
+    """The error for a path that is no file; its hint names files like it, or what is there instead."""
+    near = difflib.get_close_matches(file.name, [path.name for path in file.parent.glob("*.py")], n=3)
+    hint = "pass the Python file that defines the model, from here or with its whole path"
+    if near:
+        hint = f"did you mean {' or '.join(str(file.parent / name) for name in near)}?"
+    elif not file.parent.is_dir():
+        hint = f"there is no folder {file.parent} either"
+    found = "found a folder, expected a Python file" if file.is_dir() else "no such file"
+    return UsageError(f"model file {file}: {found}", hint=hint, subject=str(file))
+
+
 def _find_target(loaded: ModuleType, file: Path, target: str) -> Callable[..., object]:
     found: object = getattr(loaded, target, None)
     if not callable(found):
-        modules = [name for name, value in vars(loaded).items() if _is_own_module(value, loaded.__name__)]
         problem = "no such class" if found is None else f"found {type(found).__name__}, expected a class or function"
-        raise UsageError(
-            f"model file {file}: {target}: {problem}",
-            hint=f"modules defined there: {', '.join(modules) or 'none'}",
-            subject=target,
-        )
+        raise UsageError(f"model file {file}: {target}: {problem}", hint=_modules_hint(loaded), subject=target)
     return found
 
 
-def _is_own_module(value: object, module_name: str) -> bool:
+def _modules_hint(loaded: ModuleType) -> str:
+    """Which module classes a file defines and which it imports: both can be named."""
     import torch
 
-    return isinstance(value, type) and issubclass(value, torch.nn.Module) and value.__module__ == module_name
+    classes = {
+        name: value.__module__ == loaded.__name__
+        for name, value in vars(loaded).items()
+        if isinstance(value, type) and issubclass(value, torch.nn.Module)
+    }
+    defined = [name for name, own in classes.items() if own]
+    imported = [name for name, own in classes.items() if not own]
+    text = f"modules defined there: {', '.join(defined) or 'none'}"
+    return f"{text}; imported there: {', '.join(imported)}" if imported else text
 
 
 def _check_arguments(factory: Callable[..., object], arguments: Mapping[str, object], subject: str) -> None:

@@ -18,6 +18,7 @@ SEQUENCE_LENGTH = 128
 _IMAGE_SIZE = 224
 _INCEPTION_SIZE = 299
 _CLIP_FRAMES, _CLIP_SIZE = 16, 112
+_SHORTEST_WITHIN, _MOST_WITHIN = 4, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +67,16 @@ def construct(subject: str, build: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _unknown(subject: str, name: str, known: Iterable[str]) -> UsageError:
-    near = difflib.get_close_matches(name, list(known), n=3)
-    return UsageError(
-        f"model {subject}: no such model", hint=f"did you mean {' or '.join(near)}?" if near else None, subject=subject
-    )
+def _unknown(subject: str, name: str, known: Iterable[str], otherwise: str) -> UsageError:
+    """The error that suggests names like this one, or such as occur in it, or else says where names are listed."""
+    names = {entry.casefold(): entry for entry in known}
+    word = name.casefold()
+    near = difflib.get_close_matches(word, list(names), n=3)
+    if not near:  # a checkpoint's name contains that of its model: bert-base-uncased
+        within = sorted((entry for entry in names if len(entry) >= _SHORTEST_WITHIN and entry in word), key=len)
+        near = within[: -_MOST_WITHIN - 1 : -1]
+    hint = f"did you mean {' or '.join(names[entry] for entry in near)}?" if near else otherwise
+    return UsageError(f"model {subject}: no such model", hint=hint, subject=subject)
 
 
 def _image(batch_size: int, channels: int, height: int, width: int, name: str | None = None) -> InputSpec:
@@ -83,7 +89,7 @@ def _build_torchvision(name: str, arguments: Mapping[str, object], batch_size: i
     subject = f"torchvision:{name}"
     known = models.list_models()
     if name not in known:
-        raise _unknown(subject, name, known)
+        raise _unknown(subject, name, known, "torchvision.models.list_models() lists the names")
     family = models.get_model_builder(name).__module__
     weights = {"weights": None, "weights_backbone": None} if _has_backbone(family) else {"weights": None}
     module = construct(subject, lambda: models.get_model(name, **{**weights, **arguments}))
@@ -110,7 +116,7 @@ def _build_timm(name: str, arguments: Mapping[str, object], batch_size: int, tra
     timm = import_optional("timm")
     subject = f"timm:{name}"
     if not timm.is_model(name):
-        raise _unknown(subject, name, timm.list_models())
+        raise _unknown(subject, name, timm.list_models(), "timm.list_models('*vit*') lists the names like vit")
     module = construct(subject, lambda: timm.create_model(name, pretrained=False, **arguments))
     configuration = getattr(module, "pretrained_cfg", None) or {}
     channels, height, width = configuration.get("input_size") or (3, _IMAGE_SIZE, _IMAGE_SIZE)
@@ -146,7 +152,8 @@ def _configuration_class(transformers: Any, name: str, subject: str) -> Any:
     found = getattr(transformers, name, None) if name.endswith("Config") else None
     if found is None or not hasattr(found, "model_type"):
         classes = [entry for entry in dir(transformers) if entry.endswith("Config")]
-        raise _unknown(subject, name, [*mapping, *classes])
+        hint = "a model type such as gpt2 or a configuration class such as LlamaConfig, not a checkpoint; the types: "
+        raise _unknown(subject, name, [*mapping, *classes], f"{hint}list(transformers.CONFIG_MAPPING)")
     return found
 
 

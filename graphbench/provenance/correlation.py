@@ -13,9 +13,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from graphbench.device_records import ActivityKind, DeviceKernel
 from graphbench.errors import TimingError
 from graphbench.provenance.graph_replay import Replay, split_replay
-from graphbench.records import ActivityKind, DeviceKernel
 
 WINDOW_SLACK_NS: Final = 50_000
 """How far a device stamp may lie outside the host's window: the clocks differ by about 10 µs on an H200."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphbench.provenance.correlation import Activity
 
 
-class Step(NamedTuple):
+class LaunchedWork(NamedTuple):
     """One piece of device work of a labelled run: the row that launched it, and its name."""
 
     row: str
@@ -29,7 +29,7 @@ class Replay:
     """What an external id stands for that a whole run of CUDA-graph replays carries. `order` is from `launch_order`."""
 
     sample: int
-    order: tuple[Step, ...]
+    order: tuple[LaunchedWork, ...]
 
 
 class SplitReplay(NamedTuple):
@@ -39,17 +39,17 @@ class SplitReplay(NamedTuple):
     beside: list[Activity]
 
 
-def launch_order(labelled: Sequence[tuple[str, Activity]]) -> tuple[Step, ...]:
+def launch_order(labelled: Sequence[tuple[str, Activity]]) -> tuple[LaunchedWork, ...]:
     """The work of one labelled run in the order of launches.
 
     Args:
         labelled: (row, activity) of one run, in any order. Correlation ids count launches up.
     """
     ordered = sorted(labelled, key=lambda entry: (entry[1].correlation_id, entry[1].start_ns))
-    return tuple(Step(row, activity.name) for row, activity in ordered)
+    return tuple(LaunchedWork(row, activity.name) for row, activity in ordered)
 
 
-def split_replay(activities: Sequence[Activity], order: Sequence[Step]) -> SplitReplay:
+def split_replay(activities: Sequence[Activity], order: Sequence[LaunchedWork]) -> SplitReplay:
     """Give every node of a replay to the row that launched it when it ran without a graph.
 
     Args:

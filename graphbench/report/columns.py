@@ -11,23 +11,9 @@ from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import GapRow, NodeRow
 from graphbench.errors import UsageError
 from graphbench.records import Comparison, NodeRole, Role
-from graphbench.report.column import Column, sort_keys
-from graphbench.report.device_columns import BATCH_COLUMN, CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, in_csv
+from graphbench.report.column import Column
+from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, in_csv, of_one_call
 from graphbench.report.names import shorten_fate, shorten_head, shorten_kernel_of_kind, shorten_source, shorten_tail
-
-__all__ = [
-    "DIFF_COLUMNS",
-    "FUSION_COLUMNS",
-    "FUSION_LAUNCH_COLUMNS",
-    "GAP_COLUMNS",
-    "NODE_COLUMNS",
-    "NODE_LAUNCH_COLUMNS",
-    "Column",
-    "difference_text",
-    "find_sort",
-    "roles_text",
-    "sort_keys",
-]
 
 _ROLE_WORDS: tuple[tuple[Role, str], ...] = (
     ("executes", ""),
@@ -52,11 +38,11 @@ def find_sort(text: str) -> str:
     return word
 
 
-def _of_isolated(pick: Callable[[Summary], float]) -> Callable[[NodeRow], object]:
+def _of_isolated(pick: Callable[[Summary], float | None]) -> Callable[[NodeRow], object]:
     return lambda row: None if row.isolated is None else pick(row.isolated)
 
 
-def _of_fused(pick: Callable[[Summary], float]) -> Callable[[FusionRow], object]:
+def _of_fused(pick: Callable[[Summary], float | None]) -> Callable[[FusionRow], object]:
     return lambda row: None if row.fused is None else pick(row.fused)
 
 
@@ -110,18 +96,13 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs, shrink=10),
     Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns, marks=_marks),
     Column(name="p90", key="isolated_p90", kind="time", get=_of_isolated(lambda s: s.p90)),
-    BATCH_COLUMN,
+    Column(name="batch", key="batch_p50", kind="time", get=lambda row: row.device.batch_ns),
     Column(name="p10", key="isolated_p10", kind="time", get=_of_isolated(lambda s: s.p10), shown="wide"),
+    Column(name="iqr", key="isolated_iqr", kind="time", get=_of_isolated(lambda s: s.iqr), shown="wide"),
     Column(name="mean", key="isolated_mean", kind="time", get=_of_isolated(lambda s: s.mean), shown="wide"),
     Column(name="min", key="isolated_min", kind="time", get=_of_isolated(lambda s: s.minimum), shown="wide"),
     Column(name="max", key="isolated_max", kind="time", get=_of_isolated(lambda s: s.maximum), shown="wide"),
-    Column(
-        name="p90/\np50",
-        key="isolated_p90_over_p50",
-        kind="number",
-        get=lambda row: None if row.isolated is None else _tail_ratio(row.isolated),
-        shown="wide",
-    ),
+    Column(name="p90/\np50", key="isolated_p90_over_p50", kind="number", get=_of_isolated(_tail_ratio), shown="wide"),
     Column(name="n", key="samples", kind="number", get=_of_isolated(lambda s: s.n), shown="wide"),
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
@@ -139,6 +120,29 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     *in_csv(LAUNCH_COLUMNS),
 )
 
+
+def _one_call_statistics() -> tuple[Column[FusionRow], ...]:
+    """Statistics of isolated samples: they stand beside times of all calls of a site, and say that they are of one."""
+    picks: tuple[tuple[str, str, Callable[[Summary], float]], ...] = (
+        ("p50", "isolated_p50", lambda s: s.p50),
+        ("p10", "isolated_p10", lambda s: s.p10),
+        ("p90", "isolated_p90", lambda s: s.p90),
+        ("iqr", "isolated_iqr", lambda s: s.iqr),
+        ("mean", "isolated_mean", lambda s: s.mean),
+        ("min", "isolated_min", lambda s: s.minimum),
+        ("max", "isolated_max", lambda s: s.maximum),
+    )
+    times = [
+        Column(name=f"1 call\n{name}", key=key, kind="time", get=_of_fused(pick), shown="wide")
+        for name, key, pick in picks
+    ]
+    return (
+        *times,
+        Column(name="p90/\np50", key="isolated_p90_over_p50", kind="number", get=_of_fused(_tail_ratio), shown="wide"),
+        Column(name="n", key="samples", kind="number", get=_of_fused(lambda s: s.n), shown="wide"),
+    )
+
+
 FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
     Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_head),
@@ -155,29 +159,21 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(
         name="nodes", key="nodes", kind="text", get=lambda row: roles_text(row.roles), shrink=12, shorten=shorten_head
     ),
-    Column(name="fused", key="fused_p50", kind="time", get=lambda row: row.fused_ns, marks=_marks),
-    BATCH_COLUMN,
-    Column(name="p10", key="isolated_p10", kind="time", get=_of_fused(lambda s: s.p10), shown="wide"),
-    Column(name="p90", key="isolated_p90", kind="time", get=_of_fused(lambda s: s.p90), shown="wide"),
-    Column(name="mean", key="isolated_mean", kind="time", get=_of_fused(lambda s: s.mean), shown="wide"),
-    Column(name="min", key="isolated_min", kind="time", get=_of_fused(lambda s: s.minimum), shown="wide"),
-    Column(name="max", key="isolated_max", kind="time", get=_of_fused(lambda s: s.maximum), shown="wide"),
-    Column(
-        name="p90/\np50",
-        key="isolated_p90_over_p50",
-        kind="number",
-        get=lambda row: None if row.fused is None else _tail_ratio(row.fused),
-        shown="wide",
-    ),
-    Column(name="n", key="samples", kind="number", get=_of_fused(lambda s: s.n), shown="wide"),
+    Column(name="fused", key="all_calls_fused_p50", kind="time", get=lambda row: row.fused_ns, marks=_marks),
+    Column(name="batch", key="all_calls_batch_p50", kind="time", get=lambda row: row.batch_ns),
+    *_one_call_statistics(),
     Column(name="eager", key="eager_p50", kind="time", get=lambda row: row.eager.p50_ns if row.eager else None),
-    Column(name="p10", key="eager_p10", kind="time", get=lambda r: r.eager.p10_ns if r.eager else None, shown="csv"),
-    Column(name="p90", key="eager_p90", kind="time", get=lambda r: r.eager.p90_ns if r.eager else None, shown="csv"),
+    Column(
+        name="eager p10", key="eager_p10", kind="time", get=lambda r: r.eager.p10_ns if r.eager else None, shown="csv"
+    ),
+    Column(
+        name="eager p90", key="eager_p90", kind="time", get=lambda r: r.eager.p90_ns if r.eager else None, shown="csv"
+    ),
     Column(name="saved", key="saved", kind="time", get=lambda row: row.saved_ns),
     Column(name="ratio", key="ratio", kind="ratio", get=lambda row: row.ratio),
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
-    Column(name="host", key="host", kind="time", get=lambda row: row.host_ns, shown="wide"),
+    Column(name="1 call\nhost", key="one_call_host", kind="time", get=lambda row: row.host_ns, shown="wide"),
     Column(
         name="max\ndiff",
         key="difference",
@@ -191,7 +187,7 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
     Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
-    *in_csv((COUNT_COLUMN, *LAUNCH_COLUMNS, *CONFIG_COLUMNS)),
+    *of_one_call((COUNT_COLUMN, *LAUNCH_COLUMNS, *CONFIG_COLUMNS)),
 )
 
 NODE_LAUNCH_COLUMNS: tuple[Column[NodeRow], ...] = (

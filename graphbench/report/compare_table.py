@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from graphbench.analysis.implementations import ImplementationRow
+from graphbench.analysis.implementations import ImplementationRow, clocks_apart
 from graphbench.analysis.stats import Summary
-from graphbench.records import Policy
+from graphbench.records import Environment, Policy
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column
 from graphbench.report.columns import difference_text
 from graphbench.report.grid import build, draw, wrap
+from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.names import clean, shorten_tail
 from graphbench.units import MISSING
 
@@ -21,6 +22,13 @@ def _of(pick: Callable[[Summary], float]) -> Callable[[ImplementationRow], objec
 
 def _half(index: int) -> Callable[[ImplementationRow], object]:
     return lambda row: row.half_ns[index] if index < len(row.half_ns) else None
+
+
+def _count(row: ImplementationRow) -> object:
+    if row.n_kernels_range is None:
+        return None
+    fewest, most = row.n_kernels_range
+    return fewest if fewest == most else f"{fewest}-{most}"
 
 
 def _marks(row: ImplementationRow) -> str:
@@ -39,7 +47,7 @@ IMPLEMENTATION_COLUMNS: tuple[Column[ImplementationRow], ...] = (
     Column(name="n", key="samples", kind="number", get=_of(lambda s: s.n)),
     Column(name="1st\nhalf", key="first_half_p50", kind="time", get=_half(0)),
     Column(name="2nd\nhalf", key="second_half_p50", kind="time", get=_half(1)),
-    Column(name="kern.", key="launches", kind="number", get=lambda row: row.n_kernels),
+    Column(name="kern.", key="launches", kind="number", get=lambda row: row.n_kernels, brief=_count),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
     Column(name="time/\nfirst", key="ratio", kind="ratio", get=lambda row: row.ratio),
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
@@ -55,7 +63,13 @@ IMPLEMENTATION_COLUMNS: tuple[Column[ImplementationRow], ...] = (
 
 
 def render_implementations(
-    rows: Sequence[ImplementationRow], *, device: str, policy: Policy, width: int = DEFAULT_WIDTH
+    rows: Sequence[ImplementationRow],
+    *,
+    device: str,
+    policy: Policy,
+    environment: Environment,
+    notes: Sequence[str] = (),
+    width: int = DEFAULT_WIDTH,
 ) -> str:
     """The comparison's text, ending with a line break; rows in the order given.
 
@@ -63,18 +77,34 @@ def render_implementations(
         rows: what was compared, the baseline first.
         device: where it ran.
         policy: the budget of a whole row.
+        environment: what it ran on.
+        notes: what else a reader must know.
         width: of a line, in characters.
     """
     without = ("host",) if policy.timer == "wallclock" else ()  # on the CPU it is the same time
     lines = [
         f"graphbench comparison of {len(rows)} implementation{'s' if len(rows) > 1 else ''} on {clean(device)}",
-        f"how: timer {policy.timer} | cache {policy.cache} | each timed twice, in order and then in reverse, with half "
-        "the budget each time",
+        _where(environment),
+        _how(policy, environment),
+        *timer_lines(policy.timer),
         "",
         draw(build(IMPLEMENTATION_COLUMNS, rows, wide=False, without=without), width),
         *_remarks(rows),
+        *(f"note: {clean(note)}" for note in notes),
     ]
     return wrap(lines, width)
+
+
+def _where(environment: Environment) -> str:
+    parts = [f"torch {environment.torch}", environment.gpu, f"{environment.cpu}, {environment.num_threads} threads"]
+    return "on: " + clean(" | ".join(part for part in parts if part))
+
+
+def _how(policy: Policy, environment: Environment) -> str:
+    stamped = policy.timer != "wallclock" and environment.stamp_grain_ns is None
+    step = " | stamps: step unknown" if stamped else ""
+    order = "each timed twice, in order and then in reverse, with half the budget each time"
+    return f"{policy_text(policy, environment)}{step} | {order}"
 
 
 def _remarks(rows: Sequence[ImplementationRow]) -> Iterator[str]:
@@ -91,5 +121,8 @@ def _remarks(rows: Sequence[ImplementationRow]) -> Iterator[str]:
             yield f"{MISSING} {name}: its result was not compared: {clean(row.difference.note)}"
         if row.measurement.status != "ok":
             yield f"{MISSING} {name}: {row.measurement.status}: {clean(row.measurement.reason)}"
+    apart = clocks_apart(rows)
+    if apart is not None:
+        yield f"! {clean(apart)}"
     if baseline.measurement.status != "ok" and len(rows) > 1:
         yield f"{MISSING} no ratios or verdicts: {clean(baseline.name)}, the baseline, has no time"

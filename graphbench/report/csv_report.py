@@ -41,7 +41,7 @@ class CsvReporter:
             return _write(NODE_COLUMNS, sort_rows(node_rows(record), keys, sort, top))
         if table == "fusions":
             rows = [row for region in record.regions for row in fusion_rows(region, grain_ns=verdict_grain_ns(record))]
-            return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "fused_p50"), sort, top))
+            return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), sort, top))
         raise UsageError(f"unknown table {table!r}", hint="the tables are: nodes, fusions", subject="table")
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from graphbench.analysis.device import DeviceFacts, config_text, shared_bytes, size_text
-from graphbench.records import DeviceKernel, TritonConfig
+from graphbench.device_records import DeviceKernel, TritonConfig
 from graphbench.report.column import Column
 from graphbench.report.names import shorten_symbol, symbol_text
 from graphbench.units import MISSING
@@ -61,13 +61,13 @@ def _names(row: OnDevice) -> str | None:
 
 
 def _count(pick: Callable[[tuple[int, int]], int]) -> Get:
-    return lambda row: None if row.device.n_kernels is None else pick(row.device.n_kernels)
+    return lambda row: None if row.device.n_kernels_range is None else pick(row.device.n_kernels_range)
 
 
 def _count_range(row: OnDevice) -> object:
-    if row.device.n_kernels is None:
+    if row.device.n_kernels_range is None:
         return None
-    fewest, most = row.device.n_kernels
+    fewest, most = row.device.n_kernels_range
     return fewest if fewest == most else f"{fewest}-{most}"
 
 
@@ -97,15 +97,13 @@ def _threads(kernel: DeviceKernel) -> int | None:
     return x * y * z
 
 
+_COUNTS: Final = ("n_kernels", "n_kernels_min", "n_kernels_max")
 COUNT_COLUMN: Final[Column[OnDevice]] = Column(
     name="kern.",
-    key="launches",
+    key="n_kernels",
     kind="number",
-    get=lambda row: row.device.launches,
+    get=lambda row: row.device.n_kernels,
     brief=_count_range,
-)
-BATCH_COLUMN: Final[Column[OnDevice]] = Column(
-    name="batch", key="batch_p50", kind="time", get=lambda row: row.device.batch_ns
 )
 
 LAUNCH_COLUMNS: Final[tuple[Column[OnDevice], ...]] = (
@@ -118,8 +116,8 @@ LAUNCH_COLUMNS: Final[tuple[Column[OnDevice], ...]] = (
         shrink=16,
         shorten=shorten_symbol,
     ),
-    Column(name="fewest", key="launches_min", kind="number", get=_count(min), shown="csv"),
-    Column(name="most", key="launches_max", kind="number", get=_count(max), shown="csv"),
+    Column(name="fewest", key="n_kernels_min", kind="number", get=_count(min), shown="csv"),
+    Column(name="most", key="n_kernels_max", kind="number", get=_count(max), shown="csv"),
     Column(name="kernel\ntime", key="kernel_p50", kind="time", get=lambda row: row.device.kernel_ns),
     Column(name="copy\ntime", key="copy_p50", kind="time", get=lambda row: row.device.copy_ns, shown="nonzero"),
     Column(name="memset\ntime", key="memset_p50", kind="time", get=lambda row: row.device.memset_ns, shown="nonzero"),
@@ -211,3 +209,11 @@ CONFIG_COLUMNS: Final[tuple[Column[OnDevice], ...]] = (
 def in_csv(columns: tuple[Column[Any], ...]) -> tuple[Column[Any], ...]:
     """The same columns, in CSV only."""
     return tuple(replace(column, shown="csv") for column in columns)
+
+
+def of_one_call(columns: tuple[Column[Any], ...]) -> tuple[Column[Any], ...]:
+    """The same columns in CSV only, for rows of several calls: times and counts say that they are of one call."""
+    return tuple(
+        replace(column, key=f"one_call_{column.key}") if column.kind == "time" or column.key in _COUNTS else column
+        for column in in_csv(columns)
+    )

@@ -12,7 +12,10 @@ from graphbench.report.names import clean
 from graphbench.report.overview import count_text, names_text
 
 DETAILS_SHOWN = 3
-BATCH = "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs"
+BATCH = (
+    "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs; only rows "
+    "under 20 µs a call have one"
+)
 SPAN = (
     "span: first start to last end, gaps included; spans are comparable only between rows of equal kernel count (kern.)"
 )

@@ -70,12 +70,12 @@ def _nodes(record: ProfileRecord, sort: str, top: int | None, wide: bool) -> lis
 def _fusions(record: ProfileRecord, top: int | None, wide: bool) -> list[str]:
     grain = verdict_grain_ns(record)
     fusions = [row for region in record.regions for row in fusion_rows(region, grain_ns=grain)]
-    rows = sort_rows(fusions, sort_keys(FUSION_COLUMNS, "fused_p50"), "cost", top)
+    rows = sort_rows(fusions, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), "cost", top)
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
     parts = ["## Fusions", _rows(FUSION_COLUMNS, rows, wide), _bullets(explained)]
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:
-        parts += ["### Launches", _rows(FUSION_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
+        parts += ["### Launches, one call", _rows(FUSION_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
     return parts
 
 

@@ -8,7 +8,7 @@ from graphbench.analysis.clocks import ClockCounts, clock_counts
 from graphbench.analysis.missing import Mismatches, NotMeasured
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
-from graphbench.records import EVENT_TIMERS, Comparison, ProfileRecord, TimerName
+from graphbench.records import EVENT_TIMERS, SHARED_CPU_NOTE, Comparison, ProfileRecord, TimerName
 from graphbench.report.names import clean, shorten_kernel
 from graphbench.units import MISSING, format_coverage, format_duration, format_percent, format_ratio
 
@@ -71,6 +71,7 @@ def finding_lines(record: ProfileRecord, summary: ProfileSummary, *, wide: bool 
     `wide` names every kernel without a node.
     """
     return [
+        *(f"warning: {clean(note)}" for note in record.notes if note.startswith(SHARED_CPU_NOTE)),
         *_clocks(clock_counts(record)),
         *_host_bound(summary),
         *mismatch_lines(summary.mismatches),
@@ -150,15 +151,20 @@ def count_text(count: int, what: str) -> str:
 
 
 def break_lines(record: ProfileRecord) -> list[str]:
-    """Graph breaks, recompiles and notes."""
+    """Graph breaks, recompiles and notes; what several regions note is told once."""
     lines = [f"graph breaks: {len(record.breaks) or 'none'}; recompiles: {record.recompiles}"]
     for entry in record.breaks:
         where = f"{entry.source.file}:{entry.source.line}" if entry.source else "unknown place"
-        region = f" (ends {entry.region})" if entry.region else ""
-        lines.append(f"  {clean(where)}: {clean(entry.reason)}{region}")
-    notes = [*record.notes, *(record.step.notes if record.step else ())]
+        ends = f" (ends {entry.region})" if entry.region else ""
+        lines.append(f"  {clean(where)}: {clean(entry.reason)}{ends}")
+    told_first = (note for note in record.notes if not note.startswith(SHARED_CPU_NOTE))
+    notes = [*told_first, *(record.step.notes if record.step else ())]
     lines.extend(f"note: {clean(note)}" for note in notes)
-    lines.extend(f"note: {region.key}: {clean(note)}" for region in record.regions for note in region.notes)
+    of_regions: dict[str, list[str]] = {}
+    for region in record.regions:
+        for note in region.notes:
+            of_regions.setdefault(note, []).append(region.key)
+    lines.extend(f"note: {names_text(regions)}: {clean(note)}" for note, regions in of_regions.items())
     return lines
 
 

@@ -122,7 +122,7 @@ class _Tables:
         listed, folded = (rows, []) if self._wide else _without_unowned(rows)
         many = len(record.regions) > 1
         title = "Fusions: a kernel's time against its nodes' eager time"
-        keys = sort_keys(FUSION_COLUMNS, "fused_p50")
+        keys = sort_keys(FUSION_COLUMNS, "all_calls_fused_p50")
         lines = self._table(title, FUSION_COLUMNS, listed, keys, self._without(record))
         lines += _folded(folded, [row for row in rows if row.phase == "backward"])
         lines += legend(rows, many=many, wide=self._wide) + _without_kernel(divided.values())

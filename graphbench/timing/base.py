@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from graphbench.provenance.graph_replay import Step
-from graphbench.records import CacheState, DeviceKernel, TimerName
+from graphbench.device_records import DeviceKernel
+from graphbench.provenance.graph_replay import LaunchedWork
+from graphbench.records import CacheState, TimerName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Recording:
     runs: Mapping[int, RunSample]
     unattributed: tuple[str, ...] = ()
     dropped: int = 0
-    order: tuple[Step, ...] = ()
+    order: tuple[LaunchedWork, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -78,7 +79,7 @@ class Session(Protocol):
 class SplitsReplays(Protocol):
     """A session that can tell the nodes of CUDA-graph replays apart."""
 
-    def replay(self, sample: int, order: tuple[Step, ...]) -> AbstractContextManager[None]:
+    def replay(self, sample: int, order: tuple[LaunchedWork, ...]) -> AbstractContextManager[None]:
         """Attribute the graph nodes replayed inside to the rows of `order`; enter it inside the sample's window."""
 
 

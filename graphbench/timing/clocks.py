@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import Final, Protocol
 
 from graphbench.analysis.warning_kinds import CLOCK, THROTTLED
+from graphbench.device_records import ClockState
 from graphbench.errors import SetupError
-from graphbench.records import ClockState
 from graphbench.timing.nvml import Nvml
 
 MOVED_ABOVE: Final = 0.02

@@ -22,7 +22,7 @@ from graphbench.provenance.correlation import (
     WindowStamp,
     attribute,
 )
-from graphbench.provenance.graph_replay import Replay, Step, launch_order
+from graphbench.provenance.graph_replay import LaunchedWork, Replay, launch_order
 from graphbench.timing.base import Recording, RunSample, Sample
 from graphbench.timing.cupti_library import ClockReading, Instrument
 from graphbench.timing.cupti_records import LABEL_KIND, Decoded
@@ -71,7 +71,7 @@ class Attempt:
         """As in `base.Session`. The device is drained before the wall time starts and before it ends."""
         return _Window(self._devices, self, sample)
 
-    def replay(self, sample: int, order: tuple[Step, ...]) -> _Pushed:
+    def replay(self, sample: int, order: tuple[LaunchedWork, ...]) -> _Pushed:
         """As in `base.SplitsReplays`."""
         identifier = self.next_id()
         self.owners[identifier] = replay = Replay(sample, order)
@@ -175,7 +175,7 @@ class Attempt:
                 hint=f"{client} takes the records; measure without it",
             )
 
-    def _order(self, decoded: Decoded) -> tuple[Step, ...]:
+    def _order(self, decoded: Decoded) -> tuple[LaunchedWork, ...]:
         if not self.windows:
             return ()
         last = self.windows[-1].sample

@@ -11,14 +11,11 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from graphbench.analysis.stats import quantile
+from graphbench.analysis.warning_kinds import EVENT_FLOOR
 from graphbench.errors import AttributionError, ClockError
 from graphbench.records import TimerName
 from graphbench.timing.base import Recording, RunSample, Sample
 
-EVENT_FLOOR: Final = (
-    "event floor: no longer than the host took to issue it, within twice what an empty pair of events reads, so the "
-    "device may have done less, or nothing"
-)
 FLOORS: Final = 2
 TOLERANCE_NS: Final = 1000.0
 TOLERANCE: Final = 1e-6
@@ -233,4 +230,6 @@ def _floor_notes(pairs: Mapping[str, Mapping[int, Sequence[_Bracket]]], floor_ns
     low = [row for row, column in beyond_host_ns.items() if quantile(column, 0.5) < FLOORS * floor_ns]
     if not low:
         return ()
-    return (EVENT_FLOOR if len(pairs) == 1 else f"{EVENT_FLOOR}: {', '.join(low)}",)
+    rows = "" if len(pairs) == 1 else f"{', '.join(low)}: "
+    told = "the device ended with the host's last launch; it may have done less, or nothing"
+    return (f"{EVENT_FLOOR}: {rows}{told}",)

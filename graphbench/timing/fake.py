@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from graphbench.device_records import DeviceKernel
 from graphbench.errors import AttributionError
-from graphbench.records import CacheState, DeviceKernel, TimerName
+from graphbench.records import CacheState, TimerName
 from graphbench.timing.base import Recording, RunSample, Sample, Session
 
 Script = Mapping[str, float | Sample] | Callable[[str, int], float | Sample]

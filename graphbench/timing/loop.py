@@ -14,10 +14,11 @@ from typing import Final, Protocol
 
 from graphbench.analysis.grain import stamp_grain_ns
 from graphbench.analysis.stats import median_noise, quantile
-from graphbench.analysis.warning_kinds import NOISY, VOID
+from graphbench.analysis.warning_kinds import EVENT_FLOOR, NOISY, VOID, warning_kind
 from graphbench.collector import collector_paused
+from graphbench.device_records import ClockState
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import ClockState, Measurement, Policy, TimerName, ValuePolicy
+from graphbench.records import Measurement, Policy, TimerName, ValuePolicy
 from graphbench.timing.base import Recording, Sample, Session, Timer
 from graphbench.timing.clocks import ClockSource, NoClocks, clock_warnings
 from graphbench.timing.host import host_times
@@ -353,7 +354,7 @@ def _measurement(
             *drift(busy_ns, grain_ns=0.0 if timer.name != "cupti" else stamp_grain_ns(busy_ns) or 0.0),
             *noisy,
             *clock_warnings(states),
-            *taken.notes,
+            *(note for note in taken.notes if warning_kind(note) == EVENT_FLOOR),
         ),
     )
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Final
 
+from graphbench.device_records import ClockState
 from graphbench.errors import SetupError
-from graphbench.records import ClockState
 
 MILLIWATTS_PER_WATT: Final = 1000
 

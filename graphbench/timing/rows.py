@@ -7,8 +7,9 @@ from typing import Final
 
 from graphbench.analysis.stats import compare, is_unstable, quantile
 from graphbench.analysis.warning_kinds import COARSE, DRIFT, UNSTABLE
+from graphbench.device_records import DeviceKernel
 from graphbench.errors import TimingError
-from graphbench.records import CacheState, DeviceKernel, Measurement, RunRecord, Samples, TimerName, ValuePolicy
+from graphbench.records import CacheState, Measurement, RunRecord, Samples, TimerName, ValuePolicy
 from graphbench.timing.base import Recording, Sample
 from graphbench.units import format_duration
 

@@ -24,7 +24,9 @@ from typing import Any, Final
 import torch
 from cupti import cupti
 from harness import DEVICE, ChildError, Report, busy_p50_ns, child, described, measured, parser, spin, table
+from judging import as_expected, refused_by
 
+from graphbench import errors
 from graphbench.errors import GraphbenchError
 from graphbench.records import Policy
 from graphbench.timing import cupti_setup
@@ -51,7 +53,10 @@ class NotTestedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A disturbed measurement: `run` returns the op's median in nanoseconds or raises; `expected` are its outcomes."""
+    """A disturbed measurement: `run` returns the op's median in nanoseconds or raises.
+
+    `expected` are its outcomes, `same` or `not tested`, and the classes of the errors that may refuse it.
+    """
 
     name: str
     run: Callable[[], float]
@@ -187,11 +192,14 @@ def under(tool: str, *options: str) -> float:
 
 
 def told(text: str) -> float:
-    """The median that another process wrote as JSON; its error raised here, as far as it has a name of ours."""
+    """The median that another process wrote as JSON; its error raised here, in its own class if that is one of ours."""
     said = json.loads(text or '{"error": "the child said nothing, or hung"}')
     if "ns" in said:
         return float(said["ns"])
-    raise (GraphbenchError if said.get("outcome") == "refused" else RuntimeError)(said["error"])
+    if said.get("outcome") != "refused":
+        raise RuntimeError(said["error"])
+    name = refused_by(said)
+    raise getattr(errors, name)(said["error"].removeprefix(f"{name}: "))
 
 
 def _read(read_end: int, pid: int) -> bytes:
@@ -236,26 +244,27 @@ def disturbed(case: Case, op: Op, reference_ns: float) -> dict[str, Any]:
     afterwards = judged(op.p50_ns, reference_ns)
     found |= {"expected": list(case.expected), "afterwards": afterwards}
     case.cleanup()
-    found["met"] = found["outcome"] in case.expected and afterwards["outcome"] == "same"
+    found["met"] = as_expected(found, case.expected) and afterwards["outcome"] == "same"
     return found
 
 
 def cases(op: Op) -> list[Case]:
     """All of them, in order."""
-    either, refused, same = ("same", "refused"), ("refused",), ("same",)
+    same, refused = ("same",), ("TimingError",)
     return [
         Case("again", op.p50_ns, same),
-        Case("subscriber, before any profiler", op.with_subscriber, either),
-        Case("after a profiler session", op.after_profiler, either),
-        Case("profiler inside the timed call", lambda: op.p50_ns(op.profiled, FEW), refused),
+        Case("subscriber, before any profiler", op.with_subscriber, (*same, *refused)),
+        Case("after a profiler session", op.after_profiler, (*same, "ClockError")),
+        # It replaces CUPTI's clock and takes its records: whichever is noticed first.
+        Case("profiler inside the timed call", lambda: op.p50_ns(op.profiled, FEW), ("ClockError", *refused)),
         Case("profiler around the measurement", op.around_profiler, refused),
-        Case("subscriber", op.with_subscriber, (*either, "not tested")),  # torch.profiler may hold it by now
+        Case("subscriber", op.with_subscriber, (*same, *refused, "not tested")),  # torch.profiler may hold it by now
         Case("ids of kind CUSTOM2", lambda: op.p50_ns(lambda: op.labelled(CUSTOM2, FOREIGN_ID)), refused),
         Case("small ids of kind CUSTOM2", lambda: op.p50_ns(lambda: op.labelled(CUSTOM2, SMALL_ID)), refused),
         Case("small ids of kind CUSTOM2, on a part", lambda: op.p50_ns(op.partly_labelled), refused),
         Case("ids of kind CUSTOM2, never popped", lambda: op.p50_ns(op.never_popped), refused, pop_everything),
         Case("ids of kind CUSTOM0", lambda: op.p50_ns(lambda: op.labelled(CUSTOM0, FOREIGN_ID)), same),
-        Case("fork: measure", lambda: in_fork(op.p50_ns), refused),
+        Case("fork: measure", lambda: in_fork(op.p50_ns), ("SetupError",)),  # by CUDA, before CUPTI is asked
         Case("fork: record", lambda: in_fork(op.recorded), refused),
         Case("ncu attached", lambda: under("ncu", "--profile-from-start", "off"), refused),
         Case("compute-sanitizer attached", lambda: under("compute-sanitizer"), refused),

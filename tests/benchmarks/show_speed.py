@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from graphbench import document
+from graphbench.device_records import DeviceKernel
 from graphbench.records import (
     Comparison,
-    DeviceKernel,
     Environment,
     Fate,
     KernelRecord,

@@ -108,6 +108,37 @@ def test_what_has_no_backward_is_refused(make: Callable[[], object], message: st
     assert caught.value.message == message
 
 
+def test_a_graph_with_a_tensor_that_retains_its_gradient_is_refused_and_named() -> None:
+    x = torch.ones(3, 2, requires_grad=True)
+    hidden = x.sin()
+    hidden.retain_grad()
+    with pytest.raises(UsageError) as caught:
+        backward_of(hidden.cos())
+    assert caught.value.message.startswith(
+        "backward: a tensor of shape (3, 2), made by SinBackward0, retains its gradient: every call would add to its"
+    )
+    assert caught.value.hint is not None
+    assert "without retain_grad()" in caught.value.hint
+    assert hidden.grad is None
+
+
+def test_an_output_that_retains_its_gradient_is_refused() -> None:
+    x = torch.ones(3, requires_grad=True)
+    out = x.sin()
+    out.retain_grad()
+    with pytest.raises(UsageError, match="made by SinBackward0, retains"):
+        backward_of(out, x)
+
+
+def test_a_tensor_of_another_graph_may_retain_its_gradient(chain: Chain) -> None:
+    x = torch.ones(3, requires_grad=True)
+    other = x.sin()
+    other.retain_grad()
+    out, leaves = chain
+    assert len(backward_of(out, leaves)()) == 3
+    assert other.grad is None
+
+
 def test_backwards_are_compared_like_any_other_call(chain: Chain) -> None:
     out, leaves = chain
     slow = backward_of(out, leaves)

@@ -13,9 +13,10 @@ from torch.nn import functional as F  # noqa: N812 - the name that every PyTorch
 
 import graphbench
 from graphbench import Implementation
+from graphbench.comparing import trial
 from graphbench.comparing.halves import half_of
 from graphbench.errors import TimingError, UsageError
-from graphbench.records import CacheState, Policy, TimerName
+from graphbench.records import CacheState, Comparison, Policy, TimerName
 from graphbench.timing.base import Recording, Session
 from tests.cpu.half_timer import HalfTimer, boom, compare, nothing
 
@@ -101,7 +102,8 @@ def test_reset_runs_before_the_cache_is_cleared_and_the_call_after() -> None:
     a = Implementation("A", lambda x: timer.log.append("call"), inputs=(x,), reset=lambda: timer.log.append("reset"))
     compare([a], timer=timer, repeat=2)
     rounds = ["reset", "clear", "call"] * (3 + 1)  # three calibration calls and one sample
-    assert timer.log == ["reset", "call", "reset", *rounds, *rounds]
+    checked = "reset"  # after the trial and after each half: does it put its inputs back?
+    assert timer.log == ["reset", "call", checked, *rounds, checked, *rounds, checked]
 
 
 def test_an_own_conversion_is_inside_the_timed_interval() -> None:
@@ -213,6 +215,42 @@ def test_random_implementations_draw_the_same_and_leave_the_generator_alone() ->
     assert row.difference is not None
     assert row.difference.max_abs == 0.0
     assert all(torch.equal(drawn[0], other) for other in drawn)
+
+
+def test_results_on_different_devices_are_not_compared() -> None:
+    _, row = compare({"A": lambda: torch.ones(2), "B": lambda: torch.ones(2, device="meta")}).rows
+    assert row.difference == Comparison(equal=None, max_abs=None, note="on meta instead of cpu")
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_results_that_cannot_be_compared_do_not_fail_the_call() -> None:
+    ragged: Callable[[], torch.Tensor] = lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])  # noqa: E731
+    first, second = compare({"A": ragged, "B": ragged}).rows
+    assert (first.measurement.status, second.measurement.status) == ("ok", "ok")
+    assert second.difference == Comparison(
+        equal=None, max_abs=None, note="cannot be compared: quantized or nested tensor"
+    )
+
+
+def test_a_comparison_that_fails_is_not_blamed_on_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(trial, "compare_trees", full)
+    _, row = compare({"A": torch.relu, "B": torch.relu}, torch.ones(2)).rows
+    assert row.measurement.status == "ok"
+    assert row.difference == Comparison(equal=None, max_abs=None, note="comparing raised OutOfMemoryError: no room")
+
+
+def test_a_first_result_that_cannot_be_kept_is_not_blamed_on_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(trial, "_copy", full)
+    rows = compare({"A": torch.relu, "B": torch.relu}, torch.ones(2)).rows
+    assert [row.measurement.status for row in rows] == ["ok", "ok"]
+    assert rows[1].difference is not None
+    assert rows[1].difference.note == "the first one's could not be kept: OutOfMemoryError: no room"
 
 
 # options

@@ -220,9 +220,34 @@ def test_missing_class_error_lists_those_there_are(model_file: Path) -> None:
     assert caught.value.hint == "modules defined there: Net"
 
 
-def test_missing_file_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such file"):
-        build_file(tmp_path / "missing.py", "Net")
+def test_missing_class_error_lists_imported_ones_too(tmp_path: Path) -> None:
+    path = tmp_path / "zoo_of_mine.py"
+    path.write_text("from torch.nn import Conv2d, ReLU\n")
+    with pytest.raises(UsageError) as caught:
+        build_file(path, "Missing")
+    assert caught.value.hint == "modules defined there: none; imported there: Conv2d, ReLU"
+    assert isinstance(build_file(path, "ReLU").module, torch.nn.ReLU)
+
+
+def test_missing_file_error_names_files_like_it(model_file: Path) -> None:
+    with pytest.raises(UsageError, match="no such file") as caught:
+        build_file(model_file.parent / "nets.py", "Net")
+    assert caught.value.hint == f"did you mean {model_file}?"
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("missing.py", "missing.py: no such file", "pass the Python file that defines the model"),
+        (".", "found a folder, expected a Python file", "pass the Python file that defines the model"),
+        ("nowhere/net.py", "net.py: no such file", "there is no folder"),
+    ],
+)
+def test_path_without_a_file_says_what_is_there(tmp_path: Path, name: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        build_file(tmp_path / name, "Net")
+    assert message in caught.value.message
+    assert hint in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -345,3 +370,22 @@ def test_timm_input_size_is_the_models_own() -> None:
 def test_timm_arguments_change_the_inputs() -> None:
     needs("timm")
     assert [str(s) for s in build("timm:test_vit", img_size=64, in_chans=1).specs] == ["f32[1,1,64,64]"]
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "hint"),
+    [
+        ("transformers", "hf:LLaMa", "did you mean llama"),
+        ("transformers", "hf:bert-base-uncased", "did you mean bert"),
+        ("transformers", "hf:nope", "list(transformers.CONFIG_MAPPING)"),
+        ("timm", "timm:resnet81", "did you mean resnet18"),
+        ("timm", "timm:nope", "timm.list_models('*vit*')"),
+        ("torchvision.models", "torchvision:ResNet18", "did you mean resnet18"),
+        ("torchvision.models", "torchvision:nope", "torchvision.models.list_models()"),
+    ],
+)
+def test_unknown_name_of_any_zoo_has_a_hint(package: str, name: str, hint: str) -> None:
+    needs(package)
+    with pytest.raises(UsageError, match="no such model") as caught:
+        build(name)
+    assert hint in str(caught.value.hint)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from graphbench.device_records import DeviceKernel
 from graphbench.errors import AttributionError, UsageError
-from graphbench.records import DeviceKernel
 from graphbench.timing.base import Sample, Session, Timer
 from graphbench.timing.cache import L2
 from graphbench.timing.fake import FakeTimer

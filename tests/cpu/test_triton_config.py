@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from graphbench.device_records import TritonConfig
 from graphbench.inductor.triton_config import triton_config
-from graphbench.records import TritonConfig
 
 
 class Autotuner:

@@ -141,3 +141,37 @@ def test_forward_and_backward_of_a_compiled_function_are_compared_with_eager(x: 
         assert (row.measurement.status, row.measurement.reason, row.verdict) == ("ok", "", "faster")
         assert row.difference is not None
         assert row.difference.equal is True
+
+
+def test_work_on_the_gpu_that_no_tensor_tells_of_asks_for_the_device(x: torch.Tensor) -> None:
+    def hidden(_: torch.Tensor) -> torch.Tensor:
+        x.sin_()
+        return torch.ones(1)
+
+    with pytest.raises(UsageError, match="device"):
+        graphbench.compare({"hidden": hidden}, inputs=(torch.ones(1),), **QUICK)
+
+
+def test_a_device_that_the_inputs_contradict_is_refused(x: torch.Tensor) -> None:
+    with pytest.raises(UsageError, match="cpu"):
+        graphbench.compare({"one": torch.sin}, inputs=(x,), device="cpu", **QUICK)
+
+
+def test_the_step_of_the_stamps_is_known_also_for_tiny_kernels() -> None:
+    tiny = torch.ones(8, device=DEVICE)
+    table = graphbench.compare({"sin": torch.sin, "cos": torch.cos}, inputs=(tiny,), **QUICK)
+    assert table.environment is not None
+    assert table.environment.stamp_grain_ns in (1, 2, 4, 8, 16, 32, 64)
+
+
+def test_batches_of_tiny_units_stand_beside_their_times() -> None:
+    def tiny(x: torch.Tensor) -> torch.Tensor:
+        return x.relu()
+
+    graphbench.reset()
+    torch.compile(tiny, backend="graphbench")(torch.randn(1024, device=DEVICE))
+    (region,) = graphbench.measure(repeat=20, warmup=5, batch=8).record.regions
+    relu = next(node for node in region.nodes if node.op_type == "relu").isolated
+    assert relu.samples is not None
+    assert relu.batch_ns is not None, relu.warnings
+    assert 0 < sorted(relu.batch_ns)[10] < 20_000

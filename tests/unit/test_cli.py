@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -12,8 +11,6 @@ from typing import Any
 import pytest
 
 from graphbench import cli, document
-from graphbench.analysis.diff import DiffTotal
-from graphbench.cli.diff import regression_text
 from graphbench.errors import UsageError
 from graphbench.records import Measurement, ProfileRecord
 from tests.factories import node, profile, region
@@ -93,8 +90,8 @@ def jobs(monkeypatch: pytest.MonkeyPatch, reporters: dict[str, FakeReporter]) ->
     [
         ([], "no model given"),
         (["--model", "hf:gpt2", "--model-class", "Net"], "--model excludes"),
-        (["--custom-model-file", "m.py"], "go together"),
-        (["--model-class", "Net"], "go together"),
+        (["--custom-model-file", "m.py"], "hint: add --model-class NAME, a module class in m.py or a function there"),
+        (["--model-class", "Net"], "hint: add --custom-model-file FILE, the Python file that defines it"),
         (["--model", "hf:gpt2", "--input", "f32[1]", "--example-inputs", "x.pt"], "exclude each other"),
         (["--model", "hf:gpt2", "--input", "f32[1]", "--batch-size", "2"], "--batch-size is for inferred inputs"),
         (["--model", "hf:gpt2", "--input", "f33[1]"], "'f33'"),
@@ -102,6 +99,16 @@ def jobs(monkeypatch: pytest.MonkeyPatch, reporters: dict[str, FakeReporter]) ->
         (["--model", "hf:gpt2", "--model-arg", "a=1", "--model-arg", "a=2"], "given twice"),
         (["--model", "hf:gpt2", "--repeat", "0"], "above 0"),
         (["--model", "hf:gpt2", "--measure-ms", "inf"], "above 0"),
+        (
+            ["--model", "hf:gpt2", "--warmup", "-1"],
+            "--warmup: found '-1', expected a whole number, at least 0",
+        ),
+        (["--model", "hf:gpt2", "--warmup", "1.5"], "found '1.5', expected a whole number, at least 0"),
+        (
+            ["--model", "hf:gpt2", "--warmup-ms", "-1"],
+            "--warmup-ms: found '-1', expected a number, at least 0",
+        ),
+        (["--model", "hf:gpt2", "--warmup-ms", "nan"], "found 'nan', expected a number, at least 0"),
         (["--model", "hf:gpt2", "--timer", "sundial"], "sundial"),
         (["--model", "hf:gpt2", "--sort", "foo"], "hint: sort by one of: cost, region, node, op, output, p50, p90"),
     ],
@@ -131,7 +138,7 @@ def test_model_arguments_are_literals_or_strings(jobs: list[SimpleNamespace]) ->
 
 def test_run_hands_measuring_options_on(jobs: list[SimpleNamespace]) -> None:
     words = ["--timer", "wallclock", "--values", "synthetic", "--repeat", "7", "--measure-ms", "3.5", "--no-progress"]
-    words += ["--noise", "2%", "--batch-execute", "8"]
+    words += ["--noise", "2%", "--noise-ms", "500", "--batch-execute", "64"]
     assert cli.main(["run", "--model", "hf:gpt2", *words]) == 0
     assert jobs[0].options.keywords() == {
         "timer": "wallclock",
@@ -142,11 +149,17 @@ def test_run_hands_measuring_options_on(jobs: list[SimpleNamespace]) -> None:
         "warmup_ms": 25.0,
         "measure_ms": 3.5,
         "noise": 0.02,
-        "noise_ms": 1000.0,
-        "batch": 8,
+        "noise_ms": 500.0,
+        "batch": 64,
         "lock_gpu_clock": None,
         "progress": False,
     }
+
+
+def test_no_warm_up_is_a_choice(jobs: list[SimpleNamespace]) -> None:
+    assert cli.main(["run", "--model", "hf:gpt2", "--warmup", "0", "--warmup-ms", "0"]) == 0
+    keywords = jobs[0].options.keywords()
+    assert (keywords["warmup"], keywords["warmup_ms"]) == (0, 0.0)
 
 
 def test_result_goes_to_stdout(jobs: list[SimpleNamespace], capsys: pytest.CaptureFixture[str]) -> None:
@@ -334,63 +347,3 @@ def test_full_disk_under_stdout_is_one_line(tmp_path: Path) -> None:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     told = "graphbench: error: cannot write to standard output: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, told)
-
-
-# diff
-
-
-def slower_row(slowdown: float) -> SimpleNamespace:
-    """What a regression is told from."""
-    return SimpleNamespace(
-        region="r0", name="linear", before_ns=1e6, after_ns=1e6 * (1 + slowdown), ratio=1 + slowdown, verdict="slower"
-    )
-
-
-def test_regression_names_row_region_medians_and_limit() -> None:
-    told = "regression: r0/linear: 1.000 ms before, 1.250 ms after, 25.0 % slower; allowed are 5.0 %"
-    assert regression_text(slower_row(0.25), 0.05) == told  # type: ignore[arg-type]
-
-
-def test_regression_of_a_total_says_so() -> None:
-    total = DiffTotal(name="compiled forward", before_ns=2e3, after_ns=3e3, ratio=1.5, verdict="slower")
-    assert regression_text(total, 0.1).startswith("regression: the total of compiled forward: 2.000 µs before")
-
-
-@pytest.fixture
-def worst(monkeypatch: pytest.MonkeyPatch, saved: list[Path]) -> Callable[[float | None], None]:
-    """Script the worst regression of a comparison."""
-
-    def script(slowdown: float | None) -> None:
-        found = None if slowdown is None else slower_row(slowdown)
-        install(
-            monkeypatch,
-            "graphbench.analysis.diff",
-            diff=lambda a, b, names: (a, b),
-            worst_regression=lambda result: found,
-        )
-        install(monkeypatch, "graphbench.report.table", render_diff=lambda result: "<diff>")
-
-    return script
-
-
-def test_diff_prints_and_does_not_judge_unasked(
-    worst: Callable[[float | None], None], saved: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    worst(3.0)
-    assert cli.main(["diff", "a.json", "b.json"]) == 0
-    assert saved == [Path("a.json"), Path("b.json")]
-    assert capsys.readouterr() == ("<diff>\n", "")
-
-
-@pytest.mark.parametrize(("found", "code"), [(0.051, 5), (0.05, 0), (0.0, 0), (None, 0)])
-def test_regression_beyond_the_limit_exits_with_5(
-    worst: Callable[[float | None], None], found: float | None, code: int
-) -> None:
-    worst(found)
-    assert cli.main(["diff", "a.json", "b.json", "--fail-on-regression", "5%"]) == code
-
-
-@pytest.mark.parametrize("text", ["5", "0.05", "five%", "-5%", ""])
-def test_limit_must_be_a_percentage(worst: Callable[[float | None], None], text: str) -> None:
-    worst(None)
-    assert cli.main(["diff", "a.json", "b.json", f"--fail-on-regression={text}"]) == 2

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from graphbench.device_records import ClockState
 from graphbench.errors import SetupError
-from graphbench.records import ClockState
 from graphbench.timing.clocks import NoClocks, clock_source, clock_warnings
 from graphbench.timing.nvml import Nvml, throttle_reasons
 

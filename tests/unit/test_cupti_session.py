@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from graphbench.device_records import DeviceKernel
 from graphbench.errors import ClockError, RecordsLostError, SetupError, TimingError
 from graphbench.provenance.correlation import Activity
-from graphbench.provenance.graph_replay import Step
-from graphbench.records import DeviceKernel
+from graphbench.provenance.graph_replay import LaunchedWork
 from graphbench.timing.base import Session, SplitsReplays
 from graphbench.timing.cupti import BUFFER_BYTES, CuptiTimer
 from graphbench.timing.cupti_library import ClockReading
@@ -340,7 +340,7 @@ def test_a_replay_is_split_over_the_rows_of_a_labelled_run(gpu: ScriptedGpu, tim
                     gpu.launch(name)
 
     order = timer.record(labelled).order
-    assert order == (Step("a", "gemm"), Step("b", "softmax"))
+    assert order == (LaunchedWork("a", "gemm"), LaunchedWork("b", "softmax"))
 
     def replayed(session: Session) -> None:
         assert isinstance(session, SplitsReplays)

@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from graphbench.analysis.diff import diff, worst_regression
+from graphbench.device_records import ClockState
 from graphbench.errors import UsageError
-from graphbench.records import ClockState, NodeRecord, ProfileRecord, Side, StepRecord, TimerName
+from graphbench.records import NodeRecord, ProfileRecord, Side, StepRecord, TimerName
 from graphbench.report.table import render_diff
 from tests.factories import FAILED, device_run, environment, node, profile, region, spec, steady
 
@@ -50,6 +51,11 @@ def test_regions_are_paired_by_order_and_extra_ones_are_added() -> None:
         ("wallclock", 90.1, "unclear"),
         ("wallclock", 110.1, "slower"),
         ("wallclock", 89.9, "faster"),
+        ("cuda-events", 109.9, "unclear"),
+        ("cuda-events", 90.1, "unclear"),
+        ("cuda-events", 110.1, "slower"),
+        ("device-events", 109.9, "unclear"),
+        ("device-events", 110.1, "slower"),
         ("cupti", 100.9, "same"),
         ("cupti", 101.9, "unclear"),
         ("cupti", 98.1, "unclear"),
@@ -209,6 +215,10 @@ def test_the_coarser_stamps_of_two_profiles_decide_and_are_told() -> None:
     result = diff(stamped(1_000.0, None), stamped(1_032.0))
     assert result.rows[0].verdict == "same"
     assert "within one step of the stamps (32 ns) too" in " ".join(render_diff(result).split())
+
+
+def test_steps_of_stamps_that_each_profile_estimates_anew_are_no_difference_of_conditions() -> None:
+    assert diff(stamped(1_000.0, 32), stamped(1_000.0, 1)).environment == ()
 
 
 def test_on_a_wall_clock_the_steps_of_device_stamps_do_not_count() -> None:

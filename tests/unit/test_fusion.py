@@ -32,6 +32,18 @@ def test_a_node_that_moves_nothing_is_divided_equally() -> None:
     assert p50([node("a", 400.0)], kernels) == {"forward/k:0": 200.0, "forward/m:0": 200.0}
 
 
+def test_what_backward_recomputes_takes_nothing_from_the_forward_kernel() -> None:
+    forward = kernel("k", roles=(executes("a", 100),))
+    backward = kernel("b", phase="backward", roles=(NodeRole(node="a", role="recomputes", moved_bytes=300),))
+    found = shares(region([node("a", 8.0)], [forward, backward])).kernels
+    assert [found[entry.key].time.p50_ns for entry in (forward, backward)] == [8.0, 0.0]
+
+
+def test_a_node_that_only_backward_runs_is_charged_there() -> None:
+    backward = kernel("b", phase="backward", roles=(NodeRole(node="a", role="recomputes", moved_bytes=300),))
+    assert shares(region([node("a", 8.0)], [backward])).kernels[backward.key].time.p50_ns == 8.0
+
+
 def test_recomputed_nodes_count_where_they_are_recomputed() -> None:
     again = NodeRole(node="a", role="recomputes", moved_bytes=100)
     kernels = [kernel("k", roles=(executes("a", 100),)), kernel("m", roles=(again,))]

@@ -6,10 +6,10 @@ import pytest
 
 from graphbench.errors import AttributionError, TimingError
 from graphbench.provenance.correlation import Activity, WindowStamp, attribute
-from graphbench.provenance.graph_replay import Replay, Step, launch_order, split_replay
+from graphbench.provenance.graph_replay import LaunchedWork, Replay, launch_order, split_replay
 
 FIRST, SECOND = 5 << 32, 9 << 32
-ORDER = (Step("a", "gemm"), Step("a", "epilogue"), Step("b", "gemm"))
+ORDER = (LaunchedWork("a", "gemm"), LaunchedWork("a", "epilogue"), LaunchedWork("b", "gemm"))
 
 
 def node(name: str, graph_node: int, start: int, *, length: int = 10, correlation: int = 70) -> Activity:
@@ -51,7 +51,7 @@ def test_a_graph_replayed_twice_in_a_run_is_two_launches() -> None:
         [node("k", FIRST + i, at + 30 * i, length=10 + 10 * i, correlation=70 + at // 1000) for i in range(2)]
         for at in (1000, 2000)
     )
-    order = [Step(row, "k") for row in ("a", "b", "a", "b")]
+    order = [LaunchedWork(row, "k") for row in ("a", "b", "a", "b")]
     rows = split_replay([*again, *once], order).rows
     assert {row: [work.end_ns - work.start_ns for work in found] for row, found in rows.items()} == {
         "a": [10, 10],
@@ -91,7 +91,7 @@ def test_another_kernel_is_refused_by_name() -> None:
 def test_launch_order_follows_correlation_ids() -> None:
     late = node("gemm", 0, 5, correlation=8)
     early = node("softmax", 0, 50, correlation=3)
-    assert launch_order([("b", late), ("a", early)]) == (Step("a", "softmax"), Step("b", "gemm"))
+    assert launch_order([("b", late), ("a", early)]) == (LaunchedWork("a", "softmax"), LaunchedWork("b", "gemm"))
 
 
 def test_a_replay_is_conserved_rows_and_what_ran_beside() -> None:

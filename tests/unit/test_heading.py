@@ -6,11 +6,12 @@ import dataclasses
 
 import pytest
 
-from graphbench.records import Policy, Side, TimerName
+from graphbench.records import SHARED_CPU_NOTE, Policy, Side, TimerName
 from graphbench.report import REPORTERS
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.overview import replay_lines
 from tests.factories import environment, profile, region
+from tests.samples import cpu_profile
 
 CUPTI = Policy(timer="cupti", cache="cold-read", values="captured")
 
@@ -65,3 +66,11 @@ def test_times_of_replays_are_said_to_be_so_below_the_totals() -> None:
 def test_of_several_regions_the_one_that_replays_is_named() -> None:
     record = profile(region(), region(key="r1", backward=Side(graph_nodes=12)))
     assert replay_lines(record) == ["r1 backward: in-graph times are of CUDA-graph replays (12 nodes each)"]
+
+
+def test_a_shared_cpu_is_told_before_any_number_is_read() -> None:
+    note = f"{SHARED_CPU_NOTE}: 230 involuntary context switches a second"
+    text = REPORTERS["table"].render(dataclasses.replace(cpu_profile(), notes=(note,)))
+    assert f"warning: {note}" in text.splitlines()
+    assert text.index(note) < text.index("Nodes, isolated")
+    assert text.count(note) == 1

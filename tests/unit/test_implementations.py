@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from graphbench.analysis.implementations import ImplementationRow, grain_of
+from graphbench.analysis.implementations import ImplementationRow, clocks_apart
 from graphbench.comparing.implementation import Implementation, as_implementations, check_inputs
+from graphbench.device_records import ClockState
 from graphbench.errors import UsageError
-from graphbench.records import Comparison, Measurement, Policy, Samples
+from graphbench.records import Comparison, Environment, Measurement, Policy, Samples, TimerName
 from graphbench.report.compare_table import render_implementations
 
 
@@ -107,25 +108,46 @@ def test_a_failed_side_has_neither_ratio_nor_verdict(own: Measurement, baseline:
 
 def test_medians_within_a_step_of_the_clock_are_the_same() -> None:
     baseline, next_step = timed(2000, 2000), timed(2032, 2032)
-    verdicts = [row("b", next_step, baseline, grain_ns=grain).verdict for grain in (0.0, 32.0)]
+    verdicts = [row("b", next_step, baseline, grain_ns=grain).verdict for grain in (None, 32)]
     assert verdicts == ["slower", "same"]
 
 
-def test_the_step_is_found_in_the_samples_of_all_rows() -> None:
-    rows = [timed(*(64.0 * count for count in range(4))), timed(*(32.0 * count for count in range(20, 26)))]
-    assert grain_of(rows) == 32.0
+def clocked(*sm_mhz: int | None) -> Measurement:
+    return timed(10, 10, clocks=tuple(ClockState(sm_mhz=mhz) for mhz in sm_mhz))
 
 
-def test_a_wall_clock_has_no_step() -> None:
-    assert grain_of([replace(timed(*(32.0 * count for count in range(20))), timer="wallclock")]) == 0.0
+def test_rows_at_other_clocks_are_told() -> None:
+    slow = clocked(1500, 1755, 1980)
+    found = clocks_apart([row("a", clocked(1980), slow), row("b", slow, slow), row("c", timed(1, 1), slow)])
+    assert found == "SM clocks differ between rows (a 1980, b 1755 MHz, medians): the ratios may be the clock's"
+
+
+@pytest.mark.parametrize(
+    "other", [clocked(1941), clocked(None), timed(1, 1)], ids=["within 2 %", "not told", "not read"]
+)
+def test_clocks_that_lie_close_or_are_unknown_are_not_told(other: Measurement) -> None:
+    assert clocks_apart([row("a", clocked(1980), other), row("b", other, other)]) is None
 
 
 # how it is printed
 
 
-def printed(*rows: ImplementationRow) -> str:
-    policy = Policy(timer="cupti", cache="cold-read", values="captured")
-    return render_implementations(rows, device="cuda:0", policy=policy)
+GPU = Environment(
+    torch="2.11.0", python="3.11", platform="Linux", cpu="Xeon", num_threads=8, gpu="NVIDIA H200", stamp_grain_ns=32
+)
+CUPTI = Policy(timer="cupti", cache="cold-read", values="captured")
+
+
+def printed(
+    *rows: ImplementationRow, policy: Policy = CUPTI, environment: Environment = GPU, notes: tuple[str, ...] = ()
+) -> str:
+    """In lines as long as they are."""
+    return render_implementations(
+        rows, device="cuda:0", policy=policy, environment=environment, notes=notes, width=1000
+    )
+
+
+ONE = timed(10_000, 10_000)
 
 
 def test_the_table_names_instrument_cache_order_and_every_figure() -> None:
@@ -138,8 +160,8 @@ def test_the_table_names_instrument_cache_order_and_every_figure() -> None:
         difference=Comparison(equal=True, max_abs=0.0),
     )
     text = printed(row("eager", baseline, baseline), second)
-    assert "timer cupti | cache cold-read" in text
-    assert "in order and then in reverse" in text.replace("\n  ", " ")
+    assert "how: timer cupti, stamps in steps of 32 ns | cache cold-read | " in text
+    assert "| each timed twice, in order and then in reverse, with half the budget each time\n" in text
     (line,) = [line for line in text.splitlines() if line.startswith("fused")]
     assert line.split() == ["fused", "5.00", "5.00", "5.00", "2", "5.00", "5.00", "3", "10.0", "0.500x", "faster", "0"]
 
@@ -174,3 +196,72 @@ def test_a_failed_row_says_why_and_a_failed_baseline_that_nothing_is_judged() ->
 def test_names_with_control_characters_do_not_break_the_table() -> None:
     baseline = timed(10, 10)
     assert "a\x1b" not in printed(row("a\x1b[31m", baseline, baseline))
+
+
+def test_the_heading_says_on_what_it_ran() -> None:
+    assert "on: torch 2.11.0 | NVIDIA H200 | Xeon, 8 threads\n" in printed(row("a", ONE, ONE))
+
+
+def test_the_heading_says_what_a_profiles_says_of_the_policy() -> None:
+    text = printed(row("a", ONE, ONE), policy=replace(CUPTI, noise=0.01, noise_ms=500.0, lock_gpu_clock_mhz=1500))
+    assert "how: timer cupti, stamps in steps of 32 ns | cache cold-read | " in text
+    assert "on until the median is known to 1 % or 500 ms are up" in text
+    assert "SM clock locked to 1500 MHz" in text
+
+
+def test_an_event_timer_says_what_its_busy_time_is() -> None:
+    text = printed(row("a", ONE, ONE), policy=replace(CUPTI, timer="cuda-events"))
+    assert "timer cuda-events: busy is the time between two events: launch gaps are in it" in text
+
+
+@pytest.mark.parametrize(
+    ("timer", "grain_ns", "told"), [("cupti", None, True), ("cupti", 32, False), ("wallclock", None, False)]
+)
+def test_an_unknown_step_of_a_devices_stamps_is_said(timer: TimerName, grain_ns: int | None, told: bool) -> None:
+    environment = replace(GPU, stamp_grain_ns=grain_ns)
+    text = printed(row("a", ONE, ONE), policy=replace(CUPTI, timer=timer), environment=environment)
+    assert ("| stamps: step unknown |" in text) is told
+
+
+def test_a_count_of_kernels_that_varies_is_a_range() -> None:
+    samples = Samples(busy_ns=(5_000.0,) * 3, host_ns=(7_000.0,) * 3, n_kernels=(3, 5, 3))
+    (line,) = printed(row("a", replace(ONE, samples=samples), ONE)).splitlines()[-1:]
+    assert line.split()[5] == "3-5"
+
+
+def test_rows_at_other_clocks_are_told_below_the_table() -> None:
+    text = printed(row("a", clocked(1980), ONE), row("b", clocked(1500), ONE))
+    assert "\n! SM clocks differ between rows (a 1980, b 1500 MHz, medians)" in text
+
+
+def test_notes_stand_below_the_table() -> None:
+    assert printed(row("a", ONE, ONE), notes=("GPU clocks unknown: no NVML",)).endswith(
+        "\nnote: GPU clocks unknown: no NVML\n"
+    )
+
+
+def around(median: float, times: int) -> Measurement:
+    return timed(*[median + step / 100 for step in range(-3, 4)] * times)
+
+
+@pytest.mark.parametrize(
+    ("baseline_halves", "own_halves", "verdict"),
+    [
+        ((10.0, 10.2), (20.0, 20.3), "slower"),
+        ((10.0, 30.0), (20.0, 20.3), "unclear"),  # one busy half of the baseline
+        ((20.0, 20.3), (10.0, 10.2), "faster"),
+        ((20.0, 20.3), (10.0, 30.0), "unclear"),
+    ],
+)
+def test_a_verdict_is_borne_out_by_every_half(
+    baseline_halves: tuple[float, float], own_halves: tuple[float, float], verdict: str
+) -> None:
+    # The first half of each holds five times as many samples.
+    baseline, own = ((around(first, 5), around(second, 1)) for first, second in (baseline_halves, own_halves))
+    everything = [
+        timed(*[ns for half in halves if half.samples for ns in half.samples.busy_ns]) for halves in (baseline, own)
+    ]
+    found = ImplementationRow(
+        name="b", measurement=everything[1], halves=own, baseline=everything[0], baseline_halves=baseline
+    )
+    assert found.verdict == verdict

@@ -11,7 +11,8 @@ import pytest
 
 from graphbench.analysis.device import DeviceFacts, config_text, shared_bytes, size_text
 from graphbench.analysis.digest import Digest
-from graphbench.records import DeviceKernel, Measurement, ProfileRecord, TritonConfig
+from graphbench.device_records import DeviceKernel, TritonConfig
+from graphbench.records import Measurement, ProfileRecord
 from graphbench.report import REPORTERS
 from graphbench.report.column import Column
 from graphbench.report.columns import FUSION_LAUNCH_COLUMNS, find_sort
@@ -25,9 +26,15 @@ def table(record: ProfileRecord, **options: object) -> str:
     return REPORTERS["table"].render(record, **options)  # type: ignore[arg-type]
 
 
-def csv_row(measured: Measurement, config: TritonConfig | None = None) -> dict[str, str]:
+def node_csv(*measured: Measurement) -> list[dict[str, str]]:
+    """Rows of nodes, as CSV."""
+    made = region([node(f"n{i}", entry) for i, entry in enumerate(measured)])
+    return list(csv.DictReader(io.StringIO(REPORTERS["csv"].render(profile(made, timer="cupti")))))
+
+
+def csv_row(measured: Measurement, config: TritonConfig | None = None, calls: int = 1) -> dict[str, str]:
     """The row of one kernel, as CSV."""
-    made = dataclasses.replace(kernel("k", measured), config=config)
+    made = dataclasses.replace(kernel("k", measured, calls=calls), config=config)
     text = REPORTERS["csv"].render(profile(region([], [made]), timer="cupti"), table="fusions")
     (row,) = csv.DictReader(io.StringIO(text))
     return row
@@ -83,7 +90,7 @@ def test_no_line_of_the_wide_report_is_wider_than_200_columns() -> None:
     ("key", "text"),
     [
         ("device_kernels", "k"),
-        ("launches", 1),
+        ("n_kernels", 1),
         ("kernel_p50", 8_300.0),
         ("copy_p50", 500.0),
         ("memset_p50", 200.0),
@@ -106,14 +113,14 @@ def test_a_table_shows_of_one_kernel(key: str, text: object) -> None:
     ("header", "cell"),
     [
         ("device_kernels", "k"),
-        ("launches", "1"),
-        ("launches_min", "1"),
-        ("launches_max", "1"),
-        ("kernel_p50_ns", "8300"),
-        ("copy_p50_ns", "500"),
-        ("memset_p50_ns", "200"),
-        ("span_p50_ns", "10000"),
-        ("batch_p50_ns", "7100"),
+        ("one_call_n_kernels", "1"),
+        ("one_call_n_kernels_min", "1"),
+        ("one_call_n_kernels_max", "1"),
+        ("one_call_kernel_p50_ns", "8300"),
+        ("one_call_copy_p50_ns", "500"),
+        ("one_call_memset_p50_ns", "200"),
+        ("one_call_span_p50_ns", "10000"),
+        ("all_calls_batch_p50_ns", "7100"),
         ("sm_clock_before_mhz", "1980"),
         ("sm_clock_after_mhz", "1755"),
         ("grid", "16x32"),
@@ -149,9 +156,9 @@ def test_of_several_a_table_shows_the_first_kernel_and_csv_lists_all_in_one_orde
 
 def test_a_kernel_count_that_varies_is_a_range_in_tables_and_two_numbers_in_csv() -> None:
     varying = launched(9_000.0, device_kernel("k"), counts=(3, 4))
-    assert shown(varying, "launches") == "3-4"
-    row = csv_row(varying)
-    assert (row["launches"], row["launches_min"], row["launches_max"]) == ("3.5", "3", "4")
+    assert shown(varying, "n_kernels") == "3-4"
+    (row,) = node_csv(varying)
+    assert (row["n_kernels"], row["n_kernels_min"], row["n_kernels_max"]) == ("3.5", "3", "4")
 
 
 def test_the_default_table_of_nodes_shows_a_varying_kernel_count() -> None:
@@ -186,13 +193,13 @@ def test_spills_that_are_not_known_are_no_zero() -> None:
 def test_what_the_instrument_does_not_tell_is_an_empty_cell() -> None:
     row = csv_row(steady(9_000.0))
     told = (
-        "kernel_p50_ns",
-        "span_p50_ns",
-        "batch_p50_ns",
+        "one_call_kernel_p50_ns",
+        "one_call_span_p50_ns",
+        "all_calls_batch_p50_ns",
         "grid",
         "stream",
         "sm_clock_before_mhz",
-        "launches",
+        "one_call_n_kernels",
         "config",
     )
     assert [row[name] for name in told] == [""] * len(told)
@@ -270,12 +277,47 @@ def test_spans_are_said_not_to_be_comparable_wherever_they_are_shown() -> None:
 
 
 def test_a_batch_is_a_column_where_any_row_has_one_and_says_what_it_is_not() -> None:
-    said = "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs"
-    assert said in table(launch_profile()).splitlines()
+    said = "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs; "
+    assert said + "only rows under 20 µs a call have one" in table(launch_profile(), width=200).splitlines()
     (row,) = (line for line in table(launch_profile()).splitlines() if line.startswith("gelu "))
     assert row.split()[3:6] == ["!9.02", "9.02", "7.03"]
     without = dataclasses.replace(ONE, batch_ns=None)
     assert "batch" not in table(profile(region([node("a", without)]), timer="cupti"))
+
+
+def test_times_of_a_site_that_runs_three_times_say_in_csv_of_how_many_calls_they_are() -> None:
+    row = csv_row(ONE, calls=3)
+    assert [row[name] for name in ("calls", "all_calls_fused_p50_ns", "all_calls_batch_p50_ns")] == [
+        "3",
+        "27000",
+        "21300",
+    ]
+    assert [row[name] for name in ("isolated_p50_ns", "one_call_kernel_p50_ns", "one_call_host_ns")] == [
+        "9000",
+        "8300",
+        "9000",
+    ]
+    assert row["one_call_n_kernels"] == "1"
+
+
+def test_the_batch_of_a_site_that_runs_three_times_is_of_all_calls_as_fused_is() -> None:
+    record = profile(region([], [kernel("k", ONE, calls=3), kernel("m", ONE)]), timer="cupti")
+    (row,) = (line for line in table(record).splitlines() if line.startswith("k:0"))
+    header = next(line for line in table(record).splitlines() if "fused" in line)
+    assert header.split()[:2] == ["fused", "batch"]
+    assert row.split()[2:] == ["3", "27.0", "21.3"]
+
+
+def test_statistics_beside_the_time_of_all_calls_are_headed_as_of_one() -> None:
+    record = profile(region([], [kernel("k", ONE, calls=3)]), timer="cupti")
+    fusions = REPORTERS["markdown"].render(record, wide=True).split("## Fusions")[1]
+    headers, _, cells = ([cell.strip() for cell in line.split("|")] for line in fusions.splitlines()[2:5])
+    shown_cells = dict(zip(headers, cells, strict=True))
+    assert (shown_cells["fused µs"], shown_cells["1 call p50 µs"], shown_cells["1 call host µs"]) == (
+        "27.0",
+        "9.00",
+        "9.00",
+    )
 
 
 def test_rows_sort_by_blocks_and_not_by_the_text_of_their_grid() -> None:

@@ -14,9 +14,11 @@ PACKAGE = Path(__file__).parents[2] / "graphbench"
 
 # Lower numbers lie lower. Parts of one number are siblings.
 RANKS = {
-    "records": 0,
+    "device_records": 0,
     "units": 0,
     "errors": 0,
+    "arguments": 1,
+    "records": 1,
     "collector": 1,
     "jsonvalues": 1,
     "conservation": 2,
@@ -45,7 +47,18 @@ RANKS = {
     "__init__": 14,
 }
 PURE = {
-    *("records", "units", "errors", "collector", "jsonvalues", "columnpool", "codec", "quickcodec"),
+    *(
+        "device_records",
+        "records",
+        "units",
+        "errors",
+        "arguments",
+        "collector",
+        "jsonvalues",
+        "columnpool",
+        "codec",
+        "quickcodec",
+    ),
     *("conservation", "document", "provenance", "analysis", "report"),
 }
 LAZY = ("torch", "networkx", "numpy", "tqdm", "jinja2", "plotly")

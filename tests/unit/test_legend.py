@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from graphbench.analysis.clocks import clock_counts, median_sm_mhz
-from graphbench.records import ClockState, ProfileRecord
+from graphbench.device_records import ClockState
+from graphbench.records import ProfileRecord
 from graphbench.report import REPORTERS
 from tests.factories import FAILED, kernel, node, profile, region, steady
 

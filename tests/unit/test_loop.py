@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from graphbench.device_records import ClockState, DeviceKernel
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import ClockState, DeviceKernel, Measurement, Policy, Samples, TimerName
+from graphbench.records import Measurement, Policy, Samples, TimerName
 from graphbench.timing.base import Recording, RunSample, Sample, Session
 from graphbench.timing.fake import FakeTimer
 from graphbench.timing.loop import in_graph, measure, run_record

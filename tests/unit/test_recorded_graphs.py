@@ -8,7 +8,7 @@ import pytest
 
 from graphbench.errors import AttributionError
 from graphbench.provenance.correlation import Activity
-from graphbench.provenance.graph_replay import Replay, Step, launch_order, split_replay
+from graphbench.provenance.graph_replay import LaunchedWork, Replay, launch_order, split_replay
 from tests.recorded import RecordedSession, attributed, busy_by_sweep_ns, labelled, load
 
 TELLING = ("sin", "cos", "exp", "neg", "copy")
@@ -34,7 +34,7 @@ def _replays(recorded: RecordedSession) -> list[int]:
     return [sample for sample in sorted(attributed(recorded).runs) if sample != recorded.expected["eager_sample"]]
 
 
-def _launch_order(recorded: RecordedSession) -> tuple[Step, ...]:
+def _launch_order(recorded: RecordedSession) -> tuple[LaunchedWork, ...]:
     eager = recorded.expected["eager_sample"]
     return launch_order([(row, a) for (row, s), work in labelled(recorded).items() if s == eager for a in work])
 

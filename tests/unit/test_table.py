@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +19,6 @@ from tests.samples import cpu_profile, gpu_profile
 
 def table(record: ProfileRecord, **options: object) -> str:
     return REPORTERS["table"].render(record, **options)  # type: ignore[arg-type]
-
-
-def csv_rows(record: ProfileRecord, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(REPORTERS["csv"].render(record, table=name))))
 
 
 @pytest.mark.parametrize(("name", "make"), [("cpu", cpu_profile), ("gpu", gpu_profile)])
@@ -263,6 +257,16 @@ def test_a_gap_op_is_named_by_its_type_and_source_not_by_its_key() -> None:
     assert "gap/" not in text
 
 
+@pytest.mark.parametrize("name", ["table", "markdown"])
+def test_what_several_regions_note_is_told_once_with_their_names(name: str) -> None:
+    noted = [
+        dataclasses.replace(region(key=f"r{i}"), notes=("slow records", *extra)) for i, extra in enumerate(((), ("b",)))
+    ]
+    text = REPORTERS[name].render(profile(*noted))
+    lines = [line.removeprefix("- ") for line in text.splitlines() if "note: " in line]
+    assert lines == ["note: r0, r1: slow records", "note: r1: b"]
+
+
 def test_all_times_of_a_table_have_one_unit() -> None:
     made = kernel("k", 9_990.0, roles=(executes("a"),))
     text = table(profile(region([node("a", 10_000.0)], [made])))
@@ -296,40 +300,9 @@ def test_sort_applies_to_the_tables_that_have_the_column() -> None:
     assert rows == ["add", "conv1", "relu", "sort", "view"]
 
 
-@pytest.mark.parametrize(
-    ("word", "column"),
-    [
-        ("p90", "isolated_p90_ns"),
-        ("P50", "isolated_p50_ns"),
-        ("in-graph", "in_graph_ns"),
-        ("Share", "share_percent"),
-        ("host", "host_ns"),
-        ("isolated_mean", "isolated_mean_ns"),
-    ],
-)
-def test_rows_sort_by_the_header_that_a_reader_sees_or_by_the_csv_name(word: str, column: str) -> None:
-    values = [(30.0, 1.0), (10.0, 3.0), (20.0, 2.0)]
-    nodes = [node(f"n{i}", own, in_graph=steady(live)) for i, (own, live) in enumerate(values)]
-    text = REPORTERS["csv"].render(profile(region(nodes)), sort=word)
-    found = [float(row[column]) for row in csv.DictReader(io.StringIO(text))]
-    assert found == sorted(found, reverse=True)
-    assert len(set(found)) == 3
-
-
 @pytest.mark.parametrize("word", ["name", "Node", "op", "p90", "max diff", "fused", "of step", "time", "kern"])
 def test_every_word_above_a_column_is_a_sort_key_of_the_report(word: str) -> None:
     assert f"sorted by {word.lower()})" in table(gpu_profile(), sort=word)
-
-
-def test_differences_sort_by_size_and_not_by_their_text() -> None:
-    sizes = {"small": 9e-8, "large": 2e-3, "none": 0.0, "nan": None}
-    made = [
-        kernel(name, 5.0, handle=i, difference=Comparison(equal=size == 0, max_abs=size))
-        for i, (name, size) in enumerate(sizes.items())
-    ]
-    text = REPORTERS["csv"].render(profile(region([], made)), table="fusions", sort="max diff")
-    found = [row["kernel"].split(":")[0] for row in csv.DictReader(io.StringIO(text))]
-    assert found == ["nan", "large", "small", "none"]
 
 
 @pytest.mark.parametrize("name", ["table", "csv", "markdown"])
@@ -350,40 +323,13 @@ def test_control_characters_in_names_do_not_reach_the_terminal() -> None:
     assert "a·[31m·b" in text
 
 
-def test_csv_has_units_in_its_headers_and_nanoseconds_in_its_cells() -> None:
-    first = csv_rows(cpu_profile(), "nodes")[0]
-    assert (first["name"], first["isolated_p50_ns"], first["in_graph_ns"]) == ("conv1", "1200000", "1210000")
-    assert float(first["share_percent"]) == pytest.approx(100 * 1_200_000 / 1_600_900)
-
-
-def test_csv_leaves_missing_values_empty_and_gives_the_reason() -> None:
-    failed = csv_rows(cpu_profile(), "nodes")[-1]
-    assert (failed["name"], failed["isolated_p50_ns"], failed["reason"]) == ("sort", "", "ran out of memory")
-
-
-def test_csv_of_fusions_has_one_row_a_kernel() -> None:
-    rows = csv_rows(cpu_profile(), "fusions")
-    assert [(row["kernel"], row["saved_ns"], row["verdict"]) for row in rows] == [
-        ("extern_kernels.convolution:1", "10000", "same"),
-        ("cpp_fused_add_relu_0:2", "250000", "faster"),
-    ]
-
-
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
-def test_csv_text_is_never_a_formula(start: str) -> None:
-    (row,) = csv_rows(profile(region([node(f"{start}cmd|x", 5.0, op_type="x")])), "nodes")
-    assert row["name"] == f"'{start}cmd|x"
-
-
-def test_negative_numbers_in_csv_stay_numbers() -> None:
-    made = kernel("k", 50.0, roles=(executes("a"),))
-    (row,) = csv_rows(profile(region([node("a", 20.0)], [made])), "fusions")
-    assert row["saved_ns"] == "-30"
-
-
-def test_an_unknown_csv_table_is_refused() -> None:
-    with pytest.raises(UsageError, match="unknown table 'gaps'"):
-        REPORTERS["csv"].render(cpu_profile(), table="gaps")
+@pytest.mark.parametrize(("heading", "header"), [("## Nodes", "iqr µs"), ("## Fusions", "1 call iqr µs")])
+def test_the_wide_tables_have_the_interquartile_range(heading: str, header: str) -> None:
+    spread = steady(5_000.0, n=5, spread_ns=200.0)
+    text = REPORTERS["markdown"].render(profile(region([node("a", spread)], [kernel("k", spread)])), wide=True)
+    lines = text.split(heading)[1].splitlines()[2:5]
+    headers, _, cells = ([cell.strip() for cell in line.split("|")] for line in lines)
+    assert dict(zip(headers, cells, strict=True))[header] == "0.200"
 
 
 def test_the_json_report_is_the_document_with_plain_samples() -> None:

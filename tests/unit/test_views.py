@@ -31,7 +31,7 @@ def test_nodes_that_compute_nothing_have_no_row(kind: str) -> None:
 def test_a_row_takes_the_medians_of_its_measurements() -> None:
     (row,) = node_rows(profile(region([node("a", steady(30.0, timer="cupti"), in_graph=steady(28.0))])))
     assert row.isolated is not None
-    assert (row.isolated.p50, row.in_graph_ns, row.host_ns, row.device.launches) == (30.0, 28.0, 30.0, 1.0)
+    assert (row.isolated.p50, row.in_graph_ns, row.host_ns, row.device.n_kernels) == (30.0, 28.0, 30.0, 1.0)
 
 
 def test_a_row_that_failed_keeps_its_reason() -> None:

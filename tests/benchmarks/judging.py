@@ -1,0 +1,98 @@
+"""When a benchmark's result meets its bar: arithmetic on what was measured, without torch, for tests to check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphbench.analysis.stats import quantile
+
+LONG_NS = 10_000.0
+FEWEST_COMPARED, FEWEST_LONG = 12, 8
+MEDIAN_BAR_PERCENT, WORST_BAR_PERCENT = 1.5, 3.0
+DECODE_BAR_US = 2.0
+
+# --- accuracy ---------------------------------------------------------------------------------------------------------
+
+
+def accuracy(rows: Sequence[Mapping[str, Any]], left_out: Mapping[str, str]) -> dict[str, Any]:
+    """Deviations from ncu against the bars, and the bias of short kernels in nanoseconds.
+
+    Args:
+        rows: one per kernel, with `ncu us`, `kernels us` and `deviation %`, the last `None` where not compared.
+        left_out: kernels that were not compared, and why; a reason that is empty fails the bar.
+    """
+    compared = [row for row in rows if row["deviation %"] is not None]
+    long = {row["kernel"]: row["deviation %"] for row in compared if row["ncu us"] * 1e3 >= LONG_NS}
+    bias = {
+        row["kernel"]: round((row["kernels us"] - row["ncu us"]) * 1e3, 1)
+        for row in compared
+        if row["ncu us"] * 1e3 < LONG_NS
+    }
+    enough = len(compared) >= FEWEST_COMPARED and len(long) >= FEWEST_LONG and all(left_out.values())
+    found: dict[str, Any] = {
+        "compared": len(compared),
+        "of_10_us_and_more": len(long),
+        "left_out": dict(left_out),
+        "bias_below_10_us_ns": bias,
+        "met": False,
+    }
+    if bias:
+        found["median_bias_below_10_us_ns"] = quantile(list(bias.values()), 0.5)
+    if long:
+        worst = max(long, key=lambda name: abs(long[name]))
+        median = quantile([abs(deviation) for deviation in long.values()], 0.5)
+        found |= {"median_percent": median, "worst_percent": abs(long[worst]), "worst": worst}
+        found["met"] = enough and median <= MEDIAN_BAR_PERCENT and abs(long[worst]) <= WORST_BAR_PERCENT
+    return found
+
+
+def why_left_out(found: Mapping[str, Any], name: str) -> str:
+    """Why a kernel was not compared with ncu: the first error found, else kernel counts that differ, else nothing.
+
+    Args:
+        found: the report: `not_built`, and of `graphbench` and `ncu` either `figures` and `errors` or one `error`.
+        name: of the kernel.
+    """
+    if name in found["not_built"]:
+        return f"not built: {found['not_built'][name]}"
+    for instrument in ("graphbench", "ncu"):
+        part = found.get(instrument, {})
+        error = part.get("error") or part.get("errors", {}).get(name)
+        if error:
+            return f"{instrument}: {error}"
+    mine, ncu = (found.get(part, {}).get("figures", {}).get(name) for part in ("graphbench", "ncu"))
+    if mine and ncu:
+        return f"{mine['n_kernels']} kernels a call, of which ncu saw {ncu['n_kernels']}"
+    return ""
+
+
+# --- poison -----------------------------------------------------------------------------------------------------------
+
+
+def as_expected(outcome: Mapping[str, Any], expected: Sequence[str]) -> bool:
+    """Whether a disturbed measurement ended as it should.
+
+    Args:
+        outcome: `outcome`, and where that is `refused` the `error`, which begins with its class.
+        expected: outcomes, and in the place of `refused` the classes that may refuse.
+    """
+    return refused_by(outcome) in expected if outcome["outcome"] == "refused" else outcome["outcome"] in expected
+
+
+def refused_by(outcome: Mapping[str, Any]) -> str:
+    """The class of the error that refused a measurement, as its text begins with it."""
+    return str(outcome["error"]).partition(":")[0]
+
+
+# --- pressure ---------------------------------------------------------------------------------------------------------
+
+
+def nothing_lost(part: Mapping[str, Any]) -> bool:
+    """Whether every kernel of a session was counted in its row, and no record lost or without a label."""
+    return bool(part["exact"]) and not part["unattributed"] and part["dropped"] == 0
+
+
+def decoded_in_time(part: Mapping[str, Any]) -> bool:
+    """Whether decoding took no longer per record than the bar."""
+    return bool(part["decode_us_per_record"] <= DECODE_BAR_US)
