@@ -101,7 +101,7 @@ def measure(**options: Any) -> Profile:
 
     Raises:
         CaptureError: nothing was captured; the message says why.
-        UsageError: an unknown option, or one that does not fit the device.
+        UsageError: an unknown option, a value that cannot be meant, or one that does not fit the device.
         SetupError: the instrument for the device is missing.
     """
     from graphbench.measuring.whole import measure_session

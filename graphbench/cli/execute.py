@@ -49,13 +49,13 @@ def pick_device(asked: str | None) -> str:
     """
     if asked is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
+    hint = "pass cpu, cuda, or one of several GPUs as cuda:1"
     try:
         device = torch.device(asked)
     except RuntimeError as error:
-        hint = "pass cpu, cuda, or one of several GPUs as cuda:1"
         raise UsageError(f"--device {asked!r}: {first_line(error)}", hint=hint, subject="--device") from error
     if device.type not in {"cpu", "cuda"}:
-        raise UsageError(f"--device {asked!r}: expected cpu or cuda", subject="--device")
+        raise UsageError(f"--device {asked!r}: expected cpu or cuda", hint=hint, subject="--device")
     if device.type == "cuda":
         found = torch.cuda.device_count()
         if (device.index or 0) >= found:

@@ -7,11 +7,11 @@ from typing import Final
 
 _MAPS: Final = Path("/proc/self/maps")
 _INJECTED: Final = {
-    "libcuda-injection.so": "Nsight Compute (ncu)",
-    "libTreeLauncherTargetInjection.so": "Nsight Compute (ncu)",
-    "libToolsInjection64.so": "Nsight Systems (nsys)",
     "libsanitizer-collection.so": "compute-sanitizer",
+    "libcuda-injection.so": "Nsight Compute (ncu)",
+    "libToolsInjection64.so": "Nsight Systems (nsys)",
     "libcudadebugger.so": "cuda-gdb",
+    "libTreeLauncherTargetInjection.so": "ncu, compute-sanitizer or another of NVIDIA's tools",
 }
 """File names of injected libraries, as shipped with CUDA 13.0, and the tools that bring them."""
 

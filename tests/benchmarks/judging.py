@@ -44,7 +44,39 @@ def accuracy(rows: Sequence[Mapping[str, Any]], left_out: Mapping[str, str]) -> 
         median = quantile([abs(deviation) for deviation in long.values()], 0.5)
         found |= {"median_percent": median, "worst_percent": abs(long[worst]), "worst": worst}
         found["met"] = enough and median <= MEDIAN_BAR_PERCENT and abs(long[worst]) <= WORST_BAR_PERCENT
-    return found
+    return found | _beside_constants(compared)
+
+
+def _beside_constants(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What each instrument adds to every kernel, by kernels that read the GPU's clock themselves, and the rest.
+
+    The bars are judged with these constants in. Without them what is left tells whether the instruments disagree about
+    kernels or only about what starting and ending one costs.
+    """
+    stamped = [row for row in compared if row.get("stamped us") is not None]
+    if not stamped:
+        return {}
+    ncu_us, own_us = (
+        quantile([row[instrument] - row["stamped us"] for row in stamped], 0.5)
+        for instrument in ("ncu us", "kernels us")
+    )
+    rest = {
+        row["kernel"]: 100
+        * ((row["kernels us"] - row["per call"] * own_us) / (row["ncu us"] - row["per call"] * ncu_us) - 1)
+        for row in compared
+        if row["ncu us"] * 1e3 >= LONG_NS
+    }
+    found = {"excess_over_stamps_ns": {"ncu": round(ncu_us * 1e3, 1), "graphbench": round(own_us * 1e3, 1)}}
+    if not rest:
+        return found
+    worst = max(rest, key=lambda name: abs(rest[name]))
+    return found | {
+        "without_excess": {
+            "median_percent": quantile([abs(deviation) for deviation in rest.values()], 0.5),
+            "worst_percent": abs(rest[worst]),
+            "worst": worst,
+        }
+    }
 
 
 def why_left_out(found: Mapping[str, Any], name: str) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import graphbench
+from graphbench.cli import main
 from graphbench.errors import CaptureError, UsageError
 from graphbench.records import TimerName
 from tests import factories
@@ -242,3 +243,19 @@ def test_what_is_no_path_is_refused_with_what_was_expected(bad: Any) -> None:
 def test_a_profile_says_what_it_holds(count: int, held: str) -> None:
     regions = [factories.region(nodes=(factories.node("relu", 1.0),), key=f"r{index}") for index in range(count)]
     assert repr(graphbench.Profile(factories.profile(*regions))) == f"<graphbench.Profile of Net: {held}>"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--lock-gpu-clock", "1500"], "leave out --lock-gpu-clock, or pass --device cuda: --device is cpu"),
+        (["--l2", "warm"], "leave out --l2, or pass --device cuda: --device is cpu"),
+        (["--device", "abacus"], "pass cpu, cuda, or one of several GPUs as cuda:1"),
+    ],
+)
+def test_a_flag_that_does_not_fit_the_cpu_says_what_to_do(
+    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ["--custom-model-file", "never_read.py", "--model-class", "Net", "--device", "cpu"]
+    assert main(["run", *model, *words]) == 2
+    assert capsys.readouterr().err.endswith(f"\n  hint: {hint}\n")

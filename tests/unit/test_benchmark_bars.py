@@ -105,3 +105,31 @@ def test_under_pressure_every_kernel_is_counted(change: dict[str, Any], met: boo
 @pytest.mark.parametrize(("us", "met"), [(2.0, True), (2.1, False)])
 def test_decoding_has_a_bar_per_record(us: float, met: bool) -> None:
     assert decoded_in_time({"decode_us_per_record": us}) is met
+
+
+def test_constants_of_the_instruments_are_told_apart_from_their_disagreement() -> None:
+    # ncu adds 2 µs to every kernel, we add 1: of one kernel each they say the same beside that, of the last they do not.
+    rows = [
+        {
+            "kernel": "stamped",
+            "per call": 1,
+            "ncu us": 32.0,
+            "kernels us": 31.0,
+            "stamped us": 30.0,
+            "deviation %": -3.1,
+        },
+        {"kernel": "two kernels", "per call": 2, "ncu us": 44.0, "kernels us": 42.0, "deviation %": -4.5},
+        {"kernel": "apart", "per call": 1, "ncu us": 102.0, "kernels us": 111.0, "deviation %": 8.8},
+    ]
+    found = accuracy(rows, {})
+    assert found["excess_over_stamps_ns"] == {"ncu": 2000.0, "graphbench": 1000.0}
+    assert found["without_excess"]["median_percent"] == pytest.approx(0.0, abs=1e-9)
+    assert (found["without_excess"]["worst"], found["without_excess"]["worst_percent"]) == (
+        "apart",
+        pytest.approx(10.0),
+    )
+
+
+def test_without_stamps_no_constants_are_told() -> None:
+    rows = [{"kernel": "a", "per call": 1, "ncu us": 32.0, "kernels us": 31.0, "deviation %": -3.1}]
+    assert "excess_over_stamps_ns" not in accuracy(rows, {})
