@@ -15,8 +15,8 @@ from graphbench.comparing.implementation import Implementation
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.diff_table import render_diff
-from graphbench.report.overview import count_text
 from graphbench.report.table import TableReporter
+from graphbench.units import count_text
 
 if TYPE_CHECKING:
     import torch
@@ -140,14 +140,9 @@ def profile(
         )
     check_type("warmup_steps", warmup_steps, int)
     owners, found = owners_of_state("restore", restore), _options(options)
-    from graphbench.measuring.step import compiled_first, profile_step
-    from graphbench.measuring.watched_step import WatchedStep
+    from graphbench.measuring.step import profile_step
 
-    session = _session()
-    step = WatchedStep(compiled_first(fn), session)
-    record = profile_step(session, step, args, warmup_steps, owners, found)
-    step.check()
-    return _checked(record)
+    return _checked(profile_step(_session(), fn, args, warmup_steps, owners, found))
 
 
 def compare(

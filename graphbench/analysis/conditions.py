@@ -8,6 +8,7 @@ from typing import Final
 
 from graphbench.analysis.clocks import median_sm_mhz
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
+from graphbench.units import count_text
 
 ESTIMATED: Final = "stamp_grain_ns"
 """Found anew in every profile from its own samples: that it differs says nothing of the conditions."""
@@ -50,7 +51,7 @@ def notes(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
     for which, record in (("before", before), ("after", after)):
         yield from (f"{which}: {note}" for note in record.notes if note.startswith(SHARED_CPU_NOTE))
     if len(before.regions) != len(after.regions):
-        yield f"{len(before.regions)} regions before, {len(after.regions)} after: paired by order"
+        yield f"{count_text(len(before.regions), 'region')} before, {len(after.regions)} after: paired by order"
     for left, right in zip(before.regions, after.regions, strict=False):
         old = {entry.name: entry.spec for entry in left.inputs}
         new = {entry.name: entry.spec for entry in right.inputs}

@@ -38,7 +38,7 @@ def profile_step(
     """Warm up, record one call of `fn`, then measure the regions that it ran.
 
     Raises:
-        CaptureError: `fn` raised, or nothing was captured.
+        CaptureError: `fn` raised, nothing was captured, or the recorded step ran nothing compiled.
         UsageError: fewer than one warm-up step.
     """
     if warmup_steps < 1:
@@ -55,7 +55,14 @@ def profile_step(
             if options.lock_gpu_clock is not None:
                 timed.clear()  # wall times are shown of steps under the recorded one's clock
             timed += [_timed(session, step, args) for _ in range(warmup_steps - 1)]
+            before = _compiles(session), session.tick
             record = recorder.record(step, args, [wall_ns for wall_ns, compiled in timed if not compiled])
+    if before == (_compiles(session), session.tick):
+        raise CaptureError(
+            "the recorded step ran no code compiled with backend='graphbench'",
+            hint="let it call what torch.compile(model, backend='graphbench') returned; where it does, "
+            "torch._dynamo.explain(model)(*inputs) says why that ran eagerly",
+        )
     record = replace(record, notes=(*record.notes, *lock_notes))
     return measure_session(session, options, step=record, reached=recorder.reached)
 

@@ -22,6 +22,7 @@ from graphbench.records import HELD_NOTE, Policy, ProfileRecord, RegionRecord, S
 from graphbench.regions import Region
 from graphbench.session import Session
 from graphbench.timing.clocks import ClockSource, NoClocks
+from graphbench.units import count_text
 
 NEVER_CALLED = "compiled, but never called"
 NO_OPS = "its graph has no ops"
@@ -145,7 +146,7 @@ def _progress(regions: list[Region], wanted: bool | None) -> Iterator[Tick]:
 def _notes(session: Session) -> tuple[str, ...]:
     notes = [f"{HELD_NOTE} {session.captured_bytes} bytes until graphbench.reset()"]
     if session.empty_graphs:
-        notes.append(f"{session.empty_graphs} graphs without ops were compiled and left out")
+        notes.append(f"left out, since without ops: {count_text(session.empty_graphs, 'graph')}")
     return tuple(notes)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from graphbench.records import EVENT_TIMERS, Environment, Policy, ProfileRecord, TimerName
 from graphbench.report.names import clean
-from graphbench.units import format_bytes
+from graphbench.units import count_text, format_bytes
 
 
 def heading_lines(record: ProfileRecord) -> list[str]:
@@ -40,12 +40,12 @@ def _gpu_software(environment: Environment) -> Iterator[tuple[str, str | None]]:
 
 def policy_text(policy: Policy, environment: Environment) -> str:
     """The line that says how it was measured."""
-    fixed = policy.repeat is not None
-    amount = f"{policy.repeat} samples" if fixed else f"{policy.min_samples} to {policy.max_samples} samples a row"
-    budget = "" if fixed else f" in {policy.measure_ms:g} ms"
+    amount, budget = f"{policy.min_samples} to {policy.max_samples} samples a row", f" in {policy.measure_ms:g} ms"
+    if policy.repeat is not None:
+        amount, budget = count_text(policy.repeat, "sample"), ""
     if policy.noise is not None:
         budget += f" and on until the median is known to {100 * policy.noise:g} % or {policy.noise_ms:g} ms are up"
-    warmup = f"{policy.warmup_ms:g} ms warm-up" if policy.warmup is None else f"{policy.warmup} warm-ups"
+    warmup = f"{policy.warmup_ms:g} ms warm-up" if policy.warmup is None else count_text(policy.warmup, "warm-up")
     grain = environment.stamp_grain_ns
     stamps = f", stamps in steps of {grain} ns" if grain is not None and policy.timer != "wallclock" else ""
     parts = [f"timer {policy.timer}{stamps}", f"cache {policy.cache}", f"values {policy.values}"]

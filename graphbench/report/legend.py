@@ -9,7 +9,8 @@ from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.views import NodeRow
 from graphbench.analysis.warning_kinds import UNSTABLE, warning_kind
 from graphbench.report.names import clean
-from graphbench.report.overview import count_text, names_text
+from graphbench.report.overview import names_text
+from graphbench.units import count_text
 
 DETAILS_SHOWN = 3
 BATCH = (
@@ -73,7 +74,7 @@ def _warning(kind: str, found: Sequence[tuple[str, str]], n_rows: int, wide: boo
     if len(details) == 1:
         return f"{kind}: {details[0][0]}: {rows}"
     said = [f"{detail} ({count})" for detail, count in details[:DETAILS_SHOWN]]
-    said += [f"{len(details) - DETAILS_SHOWN} other values"] if len(details) > DETAILS_SHOWN else []
+    said += [count_text(len(details) - DETAILS_SHOWN, "other value")] if len(details) > DETAILS_SHOWN else []
     return f"{kind}: {rows}" + (f": {', '.join(said)}" if said else "")
 
 

@@ -10,7 +10,7 @@ from graphbench.analysis.stats import quantile
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.records import EVENT_TIMERS, SHARED_CPU_NOTE, Comparison, ProfileRecord, TimerName
 from graphbench.report.names import clean, shorten_kernel
-from graphbench.units import MISSING, format_coverage, format_duration, format_percent, format_ratio
+from graphbench.units import MISSING, count_text, format_coverage, format_duration, format_percent, format_ratio
 
 NAMES_SHOWN = 4
 NAME_WIDTH = 48
@@ -143,11 +143,6 @@ def not_measured_lines(missing: Iterable[NotMeasured]) -> list[str]:
         f"not measured: {count_text(len(rows), what)} {status}: {clean(reason)} ({names_text(rows)})"
         for (what, status, reason), rows in groups.items()
     ]
-
-
-def count_text(count: int, what: str) -> str:
-    """Such as `1 node` or `2 nodes`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def break_lines(record: ProfileRecord) -> list[str]:

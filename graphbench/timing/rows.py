@@ -11,7 +11,7 @@ from graphbench.device_records import DeviceKernel
 from graphbench.errors import TimingError
 from graphbench.records import CacheState, Measurement, RunRecord, Samples, TimerName, ValuePolicy
 from graphbench.timing.base import Recording, Sample
-from graphbench.units import format_duration
+from graphbench.units import count_text, format_duration
 
 COARSE_BELOW: Final = 20
 """Sample count under which a row is marked `coarse`."""
@@ -159,7 +159,7 @@ def warnings(busy_ns: Sequence[float]) -> tuple[str, ...]:
     """What a reader must know of these samples: `coarse` when they are few, `unstable` when they scatter."""
     found = []
     if len(busy_ns) < COARSE_BELOW:
-        found.append(f"{COARSE}: {len(busy_ns)} samples")
+        found.append(f"{COARSE}: {count_text(len(busy_ns), 'sample')}")
     if is_unstable(busy_ns):
         found.append(UNSTABLE)
     return tuple(found)

@@ -56,17 +56,25 @@ def _beside_constants(compared: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     stamped = [row for row in compared if row.get("stamped us") is not None]
     if not stamped:
         return {}
-    ncu_us, own_us = (
-        quantile([row[instrument] - row["stamped us"] for row in stamped], 0.5)
-        for instrument in ("ncu us", "kernels us")
-    )
+    excess = {
+        instrument: quantile([row[f"{instrument} us"] - row["stamped us"] for row in stamped], 0.5)
+        for instrument in ("ncu", "kernels")
+    }
+
+    def kernels_alone_us(row: Mapping[str, Any], instrument: str) -> float:
+        return float(row[f"{instrument} us"] - row["per call"] * excess[instrument])
+
     rest = {
-        row["kernel"]: 100
-        * ((row["kernels us"] - row["per call"] * own_us) / (row["ncu us"] - row["per call"] * ncu_us) - 1)
+        row["kernel"]: 100 * (kernels_alone_us(row, "kernels") / kernels_alone_us(row, "ncu") - 1)
         for row in compared
         if row["ncu us"] * 1e3 >= LONG_NS
     }
-    found = {"excess_over_stamps_ns": {"ncu": round(ncu_us * 1e3, 1), "graphbench": round(own_us * 1e3, 1)}}
+    found: dict[str, Any] = {
+        "excess_over_stamps_ns": {
+            "ncu": round(excess["ncu"] * 1e3, 1),
+            "graphbench": round(excess["kernels"] * 1e3, 1),
+        }
+    }
     if not rest:
         return found
     worst = max(rest, key=lambda name: abs(rest[name]))

@@ -221,7 +221,7 @@ def test_a_recording_that_dies_midway_is_an_error(gpu: ScriptedGpu, timer: Cupti
 
 def test_a_clock_of_another_rate_is_an_error(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
     gpu.slope = 2.1
-    with pytest.raises(ClockError, match=r"counted 1\d\.\d ms while [5-9]\.\d ms passed"):
+    with pytest.raises(ClockError, match=r"counted \d+\.\d ms while \d+\.\d ms passed"):
         timer.record(one_label(gpu.launch))
 
 

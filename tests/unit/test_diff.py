@@ -40,7 +40,7 @@ def test_regions_are_paired_by_order_and_extra_ones_are_added() -> None:
     after = profile(region([node("a", 1.0)]), region([node("b", 1.0)], key="r1"))
     result = diff(before, after)
     assert [(row.region, row.change) for row in result.rows] == [("r0", "both"), ("r1", "added")]
-    assert any("1 regions before, 2 after" in note for note in result.notes)
+    assert any("1 region before, 2 after" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
