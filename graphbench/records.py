@@ -143,8 +143,9 @@ class NodeRecord:
 class PostGradNode:
     """One node of the graph that Inductor lowered. `moved_bytes` counts its inputs and outputs once; 0 for views.
 
-    `sources` are the Dynamo nodes it came from. `phase` says whose graph it belongs to; nodes of nested graphs (the
-    branches of a `cond`) carry their graph's name and a dot in front.
+    `sources` are the Dynamo nodes it came from, `differentiates` those whose backward it is part of; where it `rewrote`
+    them, a pass of the compiler put it in their place. `phase` says whose graph it belongs to; nodes of nested graphs
+    (the branches of a `cond`) carry their graph's name and a dot in front.
     """
 
     name: str
@@ -153,6 +154,8 @@ class PostGradNode:
     target: str
     inputs: tuple[str, ...]
     sources: tuple[str, ...] = ()
+    differentiates: tuple[str, ...] = ()
+    rewrote: bool = False
     moved_bytes: int | None = None
     is_view: bool = False
 

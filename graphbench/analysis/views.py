@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from graphbench.analysis.compiled_costs import CompiledCost, compiled_costs
 from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.shares import TIMED_KINDS
@@ -42,9 +43,9 @@ _DTYPES: tuple[tuple[str, str], ...] = (
 class NodeRow:
     """One node. Times in nanoseconds; `share` is the fraction of all nodes' isolated medians.
 
-    `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed
-    from the real call's. Figures are worked out when asked for: most rows of a large
-    profile are never shown.
+    `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed from
+    the real call's. `compiled` is the node's part of its kernels, forward and backward. Figures are worked out when
+    asked for: most rows of a large profile are never shown.
     """
 
     region: str
@@ -60,6 +61,7 @@ class NodeRow:
     unfaithful: bool
     shared_with: str | None
     node: NodeRecord
+    compiled: CompiledCost
     total_ns: float
     digest: Digest
 
@@ -132,6 +134,7 @@ def node_rows(record: ProfileRecord, digest: Digest | None = None) -> list[NodeR
     `digest` holds statistics already computed for this record.
     """
     digest = digest or Digest()
+    costs = {region.key: compiled_costs(region, digest) for region in record.regions}
     nodes = [
         (region.key, position, node)
         for region in record.regions
@@ -139,7 +142,10 @@ def node_rows(record: ProfileRecord, digest: Digest | None = None) -> list[NodeR
         if node.kind in TIMED_KINDS
     ]
     total_ns = sum(digest.median(node.isolated) or 0.0 for _, _, node in nodes)
-    return [_node_row(digest, total_ns, *entry) for entry in nodes]
+    return [
+        _node_row(digest, total_ns, costs[region].get(node.name, CompiledCost()), region, position, node)
+        for region, position, node in nodes
+    ]
 
 
 def gap_rows(step: StepRecord) -> list[GapRow]:
@@ -209,7 +215,9 @@ def fate_text(fate: Fate) -> str:
     return f"{fate.kind} → {target}" if target else fate.kind
 
 
-def _node_row(digest: Digest, total_ns: float, region: str, position: int, node: NodeRecord) -> NodeRow:
+def _node_row(
+    digest: Digest, total_ns: float, compiled: CompiledCost, region: str, position: int, node: NodeRecord
+) -> NodeRow:
     isolated = node.isolated
     return NodeRow(
         region=region,
@@ -225,6 +233,7 @@ def _node_row(digest: Digest, total_ns: float, region: str, position: int, node:
         unfaithful=is_unfaithful(isolated),
         shared_with=isolated.shared_with,
         node=node,
+        compiled=compiled,
         total_ns=total_ns,
         digest=digest,
     )

@@ -7,6 +7,7 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -14,6 +15,7 @@ from torch import fx
 
 from graphbench.errors import UsageError
 from graphbench.inductor import hook
+from graphbench.inductor.joint import JointGraph, reading
 from graphbench.provenance.claims import KernelOrigins
 from graphbench.records import Phase, PostGradNode
 
@@ -118,9 +120,11 @@ def compile_region(
     Source: `torch._inductor.compile_fx.compile_fx` with `inner_compile=`, torch 2.11, 2.13 and 2.14.
     """
     from torch._functorch import config as functorch_config
-    from torch._inductor import compile_fx
+    from torch._inductor import compile_fx, config
 
     dynamo_graphs = owners_of_graphs(gm)
+    joint = JointGraph(partial(hook.sources_of, dynamo_graphs=dynamo_graphs))
+    given = options.patches.get("joint_custom_pre_pass", config.joint_custom_pre_pass)
 
     def inner(inner_gm: fx.GraphModule, inner_inputs: Sequence[Any], **kwargs: Any) -> Any:
         phase: Phase = "backward" if kwargs.get("is_backward") else "forward"
@@ -129,12 +133,15 @@ def compile_region(
         if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
             on_graph(CompiledGraph(phase, None))
             return artifact
-        on_graph(_mapped(phase, artifact, emitted, inner_gm.graph, dynamo_graphs))
+        on_graph(_mapped(phase, artifact, emitted, inner_gm.graph, dynamo_graphs, joint))
         return artifact
 
     with functorch_config.patch(enable_autograd_cache=False):
         compiled: Any = compile_fx.compile_fx(
-            gm, example_inputs, inner_compile=inner, config_patches={**options.patches, **MEASURABLE}
+            gm,
+            example_inputs,
+            inner_compile=inner,
+            config_patches={**options.patches, **MEASURABLE, **reading(joint, given)},
         )
     return cast("Callable[..., Any]", compiled)
 
@@ -149,10 +156,15 @@ def _measurable() -> Iterator[None]:
 
 
 def _mapped(
-    phase: Phase, artifact: Any, emitted: hook.Emitted, graph: fx.Graph, dynamo_graphs: Mapping[int, str | None]
+    phase: Phase,
+    artifact: Any,
+    emitted: hook.Emitted,
+    graph: fx.Graph,
+    dynamo_graphs: Mapping[int, str | None],
+    joint: JointGraph,
 ) -> CompiledGraph:
     try:
-        nodes, kernels = hook.to_records(emitted, graph, phase, dynamo_graphs)
+        nodes, kernels = hook.to_records(emitted, graph, phase, dynamo_graphs, joint)
     except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
         return CompiledGraph(phase, artifact, fault=f"{type(error).__name__}: {error}")
     return CompiledGraph(phase, artifact, nodes, kernels, emitted.fault)

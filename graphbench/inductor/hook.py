@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from graphbench.errors import SetupError
+from graphbench.inductor.joint import JointGraph, Lineage, op_name
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.records import Phase, PostGradNode
 
@@ -81,7 +82,11 @@ def _has_origins(entry: Any) -> bool:
 
 
 def to_records(
-    emitted: Emitted, graph: fx.Graph, phase: Phase, dynamo_graphs: Mapping[int, str | None]
+    emitted: Emitted,
+    graph: fx.Graph,
+    phase: Phase,
+    dynamo_graphs: Mapping[int, str | None],
+    joint: JointGraph,
 ) -> tuple[tuple[PostGradNode, ...], tuple[KernelOrigins, ...]]:
     """Plain records of one compiled graph.
 
@@ -91,10 +96,14 @@ def to_records(
         phase: whether it is a region's forward or backward graph.
         dynamo_graphs: `id` of every graph that Dynamo made for the region, and the top graph's call that runs it
             (`None` for the top graph itself); sources in other graphs are not followed.
+        joint: the region's graph before Inductor's passes.
     """
+    stood_in_for = joint.stood_in_for(graph, phase)
     names = _qualified_names(emitted, graph)
     nodes = tuple(
-        _post_grad_node(node, name, names, phase, dynamo_graphs) for node, name in names.items() if node.op != "output"
+        _post_grad_node(node, name, names, phase, _lineage(node, phase, dynamo_graphs, joint, stood_in_for))
+        for node, name in names.items()
+        if node.op != "output"
     )
     kernels = tuple(
         KernelOrigins(key, is_extern, tuple(_ir_node(ir, reads, names) for ir, reads in irs))
@@ -140,7 +149,11 @@ def _arguments(call: Any) -> tuple[str, ...]:
 
 
 def _post_grad_node(
-    node: fx.Node, name: str, names: dict[fx.Node, str], phase: Phase, dynamo_graphs: Mapping[int, str | None]
+    node: fx.Node,
+    name: str,
+    names: dict[fx.Node, str],
+    phase: Phase,
+    lineage: Lineage,
 ) -> PostGradNode:
     is_view = node.target is not operator.getitem and bool(getattr(node.target, "is_view", False))
     return PostGradNode(
@@ -149,16 +162,31 @@ def _post_grad_node(
         op=node.op,
         target=op_name(node),
         inputs=tuple(names[source] for source in node.all_input_nodes if source in names),
-        sources=tuple(_sources(node.meta.get("from_node") or (), dynamo_graphs)),
+        sources=lineage.sources,
+        differentiates=lineage.differentiates,
+        rewrote=lineage.rewrote,
         moved_bytes=0 if is_view or node.target is operator.getitem else _moved_bytes(node),
         is_view=is_view,
     )
 
 
-def op_name(node: fx.Node) -> str:
-    """`addmm` of `aten.addmm.default`, `getitem` of `operator.getitem`, the name of any other target."""
-    target = node.target
-    return str(getattr(target, "_opname", None) or getattr(target, "__name__", target))
+def _lineage(
+    node: fx.Node,
+    phase: Phase,
+    dynamo_graphs: Mapping[int, str | None],
+    joint: JointGraph,
+    stood_in_for: Mapping[str, Lineage],
+) -> Lineage:
+    found = stood_in_for.get(node.name)  # a new node's own meta data names but one of the nodes that it replaced
+    if found is not None and (found.sources or found.differentiates):
+        return found
+    sources = sources_of(node, dynamo_graphs)
+    return Lineage(sources, () if sources or phase == "forward" else joint.differentiated_by(node))
+
+
+def sources_of(node: fx.Node, dynamo_graphs: Mapping[int, str | None]) -> tuple[str, ...]:
+    """Names of the Dynamo nodes that a node came from, in order."""
+    return tuple(_sources(node.meta.get("from_node") or (), dynamo_graphs))
 
 
 def _sources(from_node: Iterable[Any], dynamo_graphs: Mapping[int, str | None]) -> dict[str, None]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from graphbench.records import Fate, KernelRecord, NodeRecord, PostGradNode
+from graphbench.records import Fate, FateKind, KernelRecord, NodeRecord, PostGradNode
 
 EXECUTING = ("executes", "recomputes")
+CONSTANTS = ("full", "full_like", "scalar_tensor")
+"""What constant folding leaves of ops on constants; kernels hold such values in their code."""
 
 
 def fates(
@@ -24,8 +26,9 @@ def fates(
         results: names of the nodes that the region returns.
 
     Returns:
-        A `Fate` per node name: `kernel`, `fused` or `split` for what kernels execute; `view` for what moved no data;
-        `dead` for what no result depends on; `unknown` for the rest, which every report counts.
+        A `Fate` per node name: `kernel`, `fused` or `split` for what kernels execute; `rewritten` for what kernels
+        execute as something else, which the note names; `folded` for what became a constant; `view` for what moved no
+        data; `dead` for what no result depends on; `unknown` for the rest, which every report counts.
     """
     executing: dict[str, list[KernelRecord]] = {}
     companions: dict[str, set[str]] = {}
@@ -37,13 +40,15 @@ def fates(
             executing.setdefault(member, []).append(kernel)
             companions.setdefault(member, set()).update(members - {member})
     lowered: dict[str, list[PostGradNode]] = {}
-    for node in post_grad:
+    by_name = {node.name: node for node in post_grad}
+    read = _read_by(by_name, kernels)
+    for node in by_name.values():
         for source in node.sources:
             lowered.setdefault(source, []).append(node)
     live = _live(nodes, results)
     compute = {node.name for node in nodes if node.kind == "compute"}
     return {
-        node.name: _fate(node, executing, {n: c & compute for n, c in companions.items()}, lowered, live)
+        node.name: _fate(node, executing, {n: c & compute for n, c in companions.items()}, lowered, read, live)
         for node in nodes
     }
 
@@ -53,6 +58,7 @@ def _fate(
     executing: Mapping[str, Sequence[KernelRecord]],
     companions: Mapping[str, set[str]],
     lowered: Mapping[str, Sequence[PostGradNode]],
+    read: set[str],
     live: set[str],
 ) -> Fate:
     kernels = tuple(kernel.key for kernel in executing.get(node.name, ()))
@@ -60,16 +66,38 @@ def _fate(
         return Fate(kind="unknown", kernels=kernels, note=f"{node.kind} node: no device work of its own")
     if node.kind == "view":
         return Fate(kind="view", kernels=kernels, note="materialised by a kernel" if kernels else "")
+    became = lowered.get(node.name, ())
+    computing = [entry for entry in became if not entry.is_view and entry.target != "getitem"]
+    targets = ", ".join(dict.fromkeys(entry.target for entry in computing))
+    if kernels and computing and all(entry.rewrote for entry in computing):
+        kind: FateKind = "folded" if all(entry.target in CONSTANTS for entry in computing) else "rewritten"
+        return Fate(kind=kind, kernels=kernels, note=targets)
     if len(kernels) > 1:
         return Fate(kind="split", kernels=kernels)
     if kernels:
         return Fate(kind="fused" if companions[node.name] else "kernel", kernels=kernels)
     if node.name not in live:
         return Fate(kind="dead")
-    became = lowered.get(node.name, ())
+    if computing and not any(entry.name in read for entry in computing):
+        return Fate(kind="folded", note="its value is known when compiling")
     if became and all(entry.is_view for entry in became):
         return Fate(kind="view", note="lowered to views only")
     return Fate(kind="unknown", note="no kernel executes it" if became else "no post-grad node names it")
+
+
+def _read_by(nodes: Mapping[str, PostGradNode], kernels: Sequence[KernelRecord]) -> set[str]:
+    """Post-grad nodes whose value a kernel reads or makes, through views."""
+    executed = {name for kernel in kernels if kernel.phase == "forward" for name in kernel.executes}
+    found: set[str] = set()
+    stack = list(executed)
+    while stack:
+        name = stack.pop()
+        if name in found or name not in nodes:
+            continue
+        found.add(name)
+        if name in executed or nodes[name].is_view or nodes[name].target == "getitem":
+            stack.extend(nodes[name].inputs)
+    return found
 
 
 def _writes(node: NodeRecord) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from graphbench.provenance.ownership import Ownership
 from graphbench.records import NodeRole, PostGradNode, Role
@@ -17,12 +17,14 @@ def roles(ownership: Ownership, nodes: Mapping[str, PostGradNode]) -> tuple[Node
 
     Views move nothing and give no role: a linear is not executed by the kernel that reshapes its result.
 
-    A backward graph's nodes that come from a Dynamo node are forward ops computed again, so they are `recomputes`.
+    A backward graph's nodes that come from a Dynamo node are forward ops computed again, so they are `recomputes`; its
+    other nodes are part of the backward of what they differentiate.
 
     Returns:
-        Roles in the order executes, recomputes, prepares, contributes. A node with a stronger role is not repeated with
-        a weaker one. `moved_bytes` are those that its post-grad nodes move in this kernel; a post-grad node made of
-        several Dynamo nodes gives each an equal share.
+        Roles in the order executes, differentiates, recomputes, prepares, contributes. A node with a stronger role is
+        not repeated with a weaker one; one that is differentiated may be recomputed as well. `moved_bytes` are those
+        that its post-grad nodes move in this kernel; a post-grad node made of several Dynamo nodes gives each an equal
+        share.
     """
     ranked: tuple[tuple[Role, set[str]], ...] = (
         ("executes", ownership.executes),
@@ -34,20 +36,30 @@ def roles(ownership: Ownership, nodes: Mapping[str, PostGradNode]) -> tuple[Node
     placed: set[str] = set()
     for role, names in ranked:
         members = [nodes[name] for name in nodes if name in names and not nodes[name].is_view]
+        if role == "executes":
+            found += _of_role("differentiates", members, lambda node: node.differentiates)
         effective: Role = "recomputes" if role == "executes" and any(m.phase == "backward" for m in members) else role
         part = [entry for entry in _of_role(effective, members) if entry.node not in placed]
         placed |= {entry.node for entry in part}
         found += part
+    if not found:
+        # A copy of a view's result, such as of an expanded gradient: it has no op of its own.
+        views = [nodes[name] for name in nodes if name in ownership.executes]
+        found = _of_role("differentiates", views, lambda node: node.differentiates)
     return tuple(found)
 
 
-def _of_role(role: Role, post_grad_nodes: Iterable[PostGradNode]) -> list[NodeRole]:
+def _of_role(
+    role: Role,
+    post_grad_nodes: Iterable[PostGradNode],
+    named: Callable[[PostGradNode], Sequence[str]] = lambda node: node.sources,
+) -> list[NodeRole]:
     through: dict[str, list[str]] = {}
     moved: dict[str, float] = {}
     for node in post_grad_nodes:
-        for source in node.sources:
+        for source in named(node):
             through.setdefault(source, []).append(node.name)
-            moved[source] = moved.get(source, 0.0) + (node.moved_bytes or 0) / len(node.sources)
+            moved[source] = moved.get(source, 0.0) + (node.moved_bytes or 0) / len(named(node))
     return [
         NodeRole(node=source, role=role, post_grad=tuple(names), moved_bytes=round(moved[source]))
         for source, names in through.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from graphbench.analysis.diff import DiffRow
 from graphbench.analysis.fusion import FusionRow
@@ -17,9 +17,9 @@ from graphbench.report.names import shorten_fate, shorten_head, shorten_kernel_o
 
 _ROLE_WORDS: tuple[tuple[Role, str], ...] = (
     ("executes", ""),
+    ("differentiates", "backward of "),
     ("recomputes", "recomputes "),
     ("prepares", "prepares for "),
-    ("differentiates", "backward of "),
     ("contributes", "reads "),
 )
 
@@ -88,6 +88,10 @@ def _difference_size(row: FusionRow) -> float | None:
     return size if size is not None else 0.0 if row.difference.equal else float("inf")
 
 
+def _compiled(phase: Literal["forward_ns", "backward_ns"]) -> Callable[[NodeRow], object]:
+    return lambda row: getattr(row.compiled, phase)
+
+
 NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
     Column(name="node", key="name", kind="text", get=lambda row: row.name),
@@ -106,6 +110,8 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="n", key="samples", kind="number", get=_of_isolated(lambda s: s.n), shown="wide"),
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
+    Column(name="com-\npiled", key="compiled_forward", kind="time", get=_compiled("forward_ns"), shown="wide"),
+    Column(name="back-\nward", key="compiled_backward", kind="time", get=_compiled("backward_ns"), shown="nonzero"),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
     COUNT_COLUMN,
     Column(name="fate", key="fate", kind="text", get=lambda row: row.fate, shrink=22, shorten=shorten_fate),

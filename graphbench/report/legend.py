@@ -13,6 +13,10 @@ from graphbench.report.overview import names_text
 from graphbench.units import count_text
 
 DETAILS_SHOWN = 3
+BACKWARD = (
+    "backward: its part of the compiled backward, whose kernels are divided over their nodes by the bytes that each "
+    "moves in them"
+)
 BATCH = (
     "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs; only rows "
     "under 20 µs a call have one"
@@ -43,6 +47,8 @@ def legend(rows: Rows, *, many: bool, wide: bool) -> list[str]:
     lines += [f"! {clean(_warning(kind, found, len(rows), wide))}" for kind, found in groups.items()]
     if any(row.unfaithful for row in rows):
         lines.append("! unfaithful: see the warning above")
+    if any(isinstance(row, NodeRow) and row.compiled.backward_ns for row in rows):
+        lines.append(BACKWARD)
     if any(row.device.batch_ns is not None for row in rows):
         lines.append(BATCH)
     return lines

@@ -1,0 +1,71 @@
+"""Finds what a compiler's passes replaced, by comparing a graph before them with the graph after them. Pure; no torch.
+
+A pass that rewrites a pattern leaves the pattern's users in place and gives them a new input. So where a node that was
+there before reads something else than it did, what it reads now stands in for what it read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphbench.records import Phase
+
+OUTPUT = "output"
+Inputs = Mapping[str, Sequence[str]]
+"""Node -> the nodes that it reads, in the order of its arguments, repeated where it reads one twice."""
+
+
+def stand_ins(before: Inputs, after: Inputs, phase: Phase = "forward") -> dict[str, tuple[str, ...]]:
+    """For every node that is new, the nodes that it stands in for, in the order of the graph before.
+
+    Args:
+        before: the graph that was traced.
+        after: the graph that was lowered, or a part of it; nodes that no pass touched have kept their names.
+        phase: which part. A joint graph returns forward's results and then gradients, its forward part the former (and
+            what backward needs), its backward part the latter.
+
+    Nodes that were there before stand in for nothing, also where they took over the users of a merged node.
+    """
+    order = {name: position for position, name in enumerate(before)}
+    found: dict[str, set[str]] = {}
+    for user, inputs in after.items():
+        old = before.get(user)
+        if old is None:
+            continue
+        if user == OUTPUT and phase == "forward":
+            old, inputs = old[: len(inputs)], inputs[: len(old)]
+        elif user == OUTPUT:
+            old = old[len(old) - len(inputs) :]
+        if len(old) != len(inputs):
+            continue
+        for replaced, replacement in zip(old, inputs, strict=True):
+            if replacement != replaced and replacement not in before and replaced not in after:
+                gone = _gone(replaced, before, after)
+                for new in _new(replacement, before, after):
+                    found.setdefault(new, set()).update(gone)
+    return {name: tuple(sorted(replaced, key=order.__getitem__)) for name, replaced in found.items()}
+
+
+def _new(name: str, before: Inputs, after: Inputs) -> set[str]:
+    """A node that is new, and all new ones that it was computed from: a pattern may become several."""
+    found: set[str] = set()
+    stack = [name]
+    while stack:
+        current = stack.pop()
+        if current not in found and current not in before and current in after:
+            found.add(current)
+            stack.extend(after[current])
+    return found
+
+
+def _gone(name: str, before: Inputs, after: Inputs) -> set[str]:
+    """A node that is gone and all that went with it: what it was computed from, up to nodes that are still there."""
+    found: set[str] = set()
+    stack = [name]
+    while stack:
+        current = stack.pop()
+        if current in found or current in after or current not in before:
+            continue
+        found.add(current)
+        stack.extend(before[current])
+    return found
