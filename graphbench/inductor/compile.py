@@ -167,7 +167,7 @@ def _mapped(
         nodes, kernels = hook.to_records(emitted, graph, phase, dynamo_graphs, joint)
     except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
         return CompiledGraph(phase, artifact, fault=f"{type(error).__name__}: {error}")
-    return CompiledGraph(phase, artifact, nodes, kernels, emitted.fault)
+    return CompiledGraph(phase, artifact, nodes, kernels, emitted.fault or joint.fault)
 
 
 def owners_of_graphs(gm: fx.GraphModule) -> dict[int, str | None]:

@@ -27,6 +27,9 @@ class JointGraph:
 
     Args:
         sources_of: names of the Dynamo nodes that a node's `meta["from_node"]` leads to.
+
+    Attributes:
+        fault: why it could not be read; "" if it could.
     """
 
     def __init__(self, sources_of: Callable[[fx.Node], Names]) -> None:
@@ -37,6 +40,7 @@ class JointGraph:
         self._differentiates: dict[str, Names] = {}
         self._sums: set[str] = set()
         self._ops: dict[str, str] = {}
+        self.fault = ""
 
     def read(self, graph: fx.Graph) -> None:
         """Note where every node came from, and what every backward node differentiates.
@@ -108,7 +112,10 @@ def reading(joint: JointGraph, given: Any) -> Mapping[str, Any]:
     passes: Sequence[Pass] = given if isinstance(given, (list, tuple)) else [given] if given is not None else []
 
     def see(graph: fx.Graph) -> None:
-        joint.read(graph)
+        try:
+            joint.read(graph)
+        except Exception as error:  # noqa: BLE001 - the user's model must compile whatever we fail to read; reports say so
+            joint.fault = f"the joint graph: {type(error).__name__}: {error}"
         for other in passes:
             other(graph)
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that every PyTorch
 
 import graphbench
 from graphbench import session
+from graphbench.inductor.joint import JointGraph
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.records import KernelRecord
 from graphbench.regions import Region
@@ -106,3 +107,25 @@ def test_every_backward_kernel_of_a_transformer_has_an_owner(transformer_trainin
     (region,) = transformer_training.first.regions
     without = [kernel.key for kernel in region.kernels if kernel.phase == "backward" and not kernel.roles]
     assert without == []
+
+
+def test_a_joint_graph_that_cannot_be_read_is_a_note_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: JointGraph, graph: Any) -> None:
+        raise KeyError("seq_nr")
+
+    monkeypatch.setattr(JointGraph, "read", broken)
+    torch.compile(lambda x: x.sin(), backend="graphbench")(leaf(8)).sum().backward()
+    (region,) = graphbench.measure(repeat=2, warmup=1).record.regions
+    assert any(
+        "kernels could not be mapped to nodes: the joint graph: KeyError: 'seq_nr'" in note for note in region.notes
+    )
+
+
+def test_the_users_own_pass_over_the_joint_graph_still_runs() -> None:
+    seen: list[int] = []
+    options = {"inductor": {"joint_custom_pre_pass": lambda graph: seen.append(len(graph.nodes))}}
+    model = torch.compile(lambda x: F.gelu(x), backend="graphbench", options=options)
+    model(leaf(8)).sum().backward()
+    (region,) = session.current().regions
+    assert seen
+    assert all(differentiated(kernel) == {"gelu"} for kernel in backward(region).values())

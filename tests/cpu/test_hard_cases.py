@@ -16,6 +16,7 @@ from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
 from graphbench.errors import GraphbenchError
 from graphbench.inductor.compile import owners_of_graphs
 from graphbench.inductor.hook import Emitted, to_records
+from graphbench.inductor.joint import JointGraph
 from graphbench.isolate.bench_unit import BenchUnit
 from graphbench.isolate.specs import unit_key
 from graphbench.measuring.eager import eager_run
@@ -229,7 +230,7 @@ def test_a_call_that_only_mutates_is_named_as_an_operation() -> None:
     # As `torch._inductor.ir.UserDefinedTritonKernel`: a buffer without a name, whose `get_name` asserts.
     kernel = SimpleNamespace(name=None, operation_name="op3", origin_node=None, origins=[call], inputs=[])
     emitted = Emitted(kernels=[("add_kernel_0:1", True, [(kernel, ("arg0_1",))])])
-    _, (origins,) = to_records(emitted, graph, "forward", {})
+    _, (origins,) = to_records(emitted, graph, "forward", {}, JointGraph(lambda node: ()))
     assert origins.irs == (IrNode("op3", None, ("relu",), ("arg0_1",)),)
 
 

@@ -39,6 +39,7 @@ import os, signal, sys, time
 from graphbench.timing.clock_lock import locked_gpu_clock
 def ready(*words):
     print("locked", *words, flush=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background may have been told to ignore it
 with locked_gpu_clock("a", 1755, lambda seconds: None):
 """
 
