@@ -19,7 +19,8 @@ from graphbench.quickcodec import quick_decoder
 from graphbench.records import ProfileRecord
 
 SCHEMA_VERSION = 2
-"""2: a row's device kernels carry their launches; clocks, batches and Triton's choices were added."""
+"""2: a row's device kernels carry their launches; clocks, batches, Triton's choices and what
+backward nodes differentiate were added."""
 _COLUMNS = "columns"  # beside the fields of the record
 _NOT_A_PROFILE = "pass a profile.json written by `graphbench run` or Profile.save"
 

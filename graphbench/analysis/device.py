@@ -8,6 +8,9 @@ from graphbench.analysis.digest import Digest
 from graphbench.device_records import DeviceKernel, TritonConfig
 from graphbench.records import Measurement
 
+BATCH_BELOW_NS = 20_000
+"""Units that take longer are not timed in batches: launch overhead does not drown them."""
+
 Size = tuple[int, int, int]
 
 

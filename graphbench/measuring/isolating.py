@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import NO_BATCH
 from graphbench.errors import GraphbenchError, first_line
@@ -19,7 +20,6 @@ from graphbench.records import Measurement, Policy
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times
 
-BATCH_BELOW_NS = 20_000  # what is longer, launch overhead does not drown
 UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted")
 
 

@@ -41,16 +41,14 @@ def fates(
             companions.setdefault(member, set()).update(members - {member})
     lowered: dict[str, list[PostGradNode]] = {}
     by_name = {node.name: node for node in post_grad}
-    read = _read_by(by_name, kernels)
+    constant = _of_constants(by_name)
     for node in by_name.values():
         for source in node.sources:
             lowered.setdefault(source, []).append(node)
     live = _live(nodes, results)
     compute = {node.name for node in nodes if node.kind == "compute"}
-    return {
-        node.name: _fate(node, executing, {n: c & compute for n, c in companions.items()}, lowered, read, live)
-        for node in nodes
-    }
+    beside = {name: members & compute for name, members in companions.items()}
+    return {node.name: _fate(node, executing, beside, lowered, constant, live) for node in nodes}
 
 
 def _fate(
@@ -58,7 +56,7 @@ def _fate(
     executing: Mapping[str, Sequence[KernelRecord]],
     companions: Mapping[str, set[str]],
     lowered: Mapping[str, Sequence[PostGradNode]],
-    read: set[str],
+    constant: set[str],
     live: set[str],
 ) -> Fate:
     kernels = tuple(kernel.key for kernel in executing.get(node.name, ()))
@@ -78,25 +76,19 @@ def _fate(
         return Fate(kind="fused" if companions[node.name] else "kernel", kernels=kernels)
     if node.name not in live:
         return Fate(kind="dead")
-    if computing and not any(entry.name in read for entry in computing):
+    if computing and all(entry.name in constant for entry in computing):
         return Fate(kind="folded", note="its value is known when compiling")
     if became and all(entry.is_view for entry in became):
         return Fate(kind="view", note="lowered to views only")
     return Fate(kind="unknown", note="no kernel executes it" if became else "no post-grad node names it")
 
 
-def _read_by(nodes: Mapping[str, PostGradNode], kernels: Sequence[KernelRecord]) -> set[str]:
-    """Post-grad nodes whose value a kernel reads or makes, through views."""
-    executed = {name for kernel in kernels if kernel.phase == "forward" for name in kernel.executes}
+def _of_constants(nodes: Mapping[str, PostGradNode]) -> set[str]:
+    """Post-grad nodes that depend on no input of their graph; inputs are not among `nodes`, which are in order."""
     found: set[str] = set()
-    stack = list(executed)
-    while stack:
-        name = stack.pop()
-        if name in found or name not in nodes:
-            continue
-        found.add(name)
-        if name in executed or nodes[name].is_view or nodes[name].target == "getitem":
-            stack.extend(nodes[name].inputs)
+    for name, node in nodes.items():
+        if all(source in found for source in node.inputs):
+            found.add(name)
     return found
 
 

@@ -47,7 +47,7 @@ IMPLEMENTATION_COLUMNS: tuple[Column[ImplementationRow], ...] = (
     Column(name="n", key="samples", kind="number", get=_of(lambda s: s.n)),
     Column(name="1st\nhalf", key="first_half_p50", kind="time", get=_half(0)),
     Column(name="2nd\nhalf", key="second_half_p50", kind="time", get=_half(1)),
-    Column(name="kern.", key="launches", kind="number", get=lambda row: row.n_kernels, brief=_count),
+    Column(name="kern.", key="n_kernels", kind="number", get=lambda row: row.n_kernels, brief=_count),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
     Column(name="time/\nfirst", key="ratio", kind="ratio", get=lambda row: row.ratio),
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.views import NodeRow
 from graphbench.analysis.warning_kinds import UNSTABLE, warning_kind
@@ -19,7 +20,7 @@ BACKWARD = (
 )
 BATCH = (
     "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs; only rows "
-    "under 20 µs a call have one"
+    f"under {BATCH_BELOW_NS / 1e3:g} µs a call have one"
 )
 SPAN = (
     "span: first start to last end, gaps included; spans are comparable only between rows of equal kernel count (kern.)"

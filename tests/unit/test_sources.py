@@ -9,12 +9,19 @@ import pytest
 from graphbench.provenance.fates import fates
 from graphbench.provenance.ownership import Ownership
 from graphbench.provenance.sources import roles
-from graphbench.records import NodeRole, PostGradNode
+from graphbench.records import Fate, NodeRole, PostGradNode
 from tests import factories
 
 
-def post(name: str, *sources: str, moved: int = 8, phase: str = "forward", is_view: bool = False) -> PostGradNode:
-    node = PostGradNode(name=name, phase="forward", op="call_function", target=name, inputs=(), sources=sources)
+def post(
+    name: str,
+    *sources: str,
+    inputs: tuple[str, ...] = (),
+    moved: int = 8,
+    phase: str = "forward",
+    is_view: bool = False,
+) -> PostGradNode:
+    node = PostGradNode(name=name, phase="forward", op="call_function", target=name, inputs=inputs, sources=sources)
     return replace(node, moved_bytes=moved, is_view=is_view, phase=phase)
 
 
@@ -88,3 +95,41 @@ def test_what_lowers_to_views_only_is_a_view() -> None:
 def test_an_op_that_writes_in_place_is_not_dead() -> None:
     nodes = [factories.node("add_", op_type="add_")]
     assert fates(nodes, [], [], [])["add_"].kind == "unknown"
+
+
+def fate_of(became: PostGradNode, *others: PostGradNode, owner: bool = False) -> Fate:
+    """The fate of `op`, which became that; with `owner` a kernel executes it."""
+    kernels = [factories.kernel("k", roles=(factories.executes("op"),))] if owner else []
+    return fates([factories.node("op")], [*others, became], kernels, ["op"])["op"]
+
+
+def test_an_op_on_constants_that_no_kernel_executes_is_folded() -> None:
+    assert fate_of(post("mul", "op", inputs=("full",)), post("full", "ones")).kind == "folded"
+
+
+def test_an_op_on_an_input_that_no_kernel_executes_is_unknown_not_folded() -> None:
+    # `arg0_1` is an input: inputs are not among the nodes.
+    assert fate_of(post("mul", "op", inputs=("arg0_1",))).kind == "unknown"
+    assert fate_of(post("mul", "op", inputs=("full", "arg0_1")), post("full", "ones")).kind == "unknown"
+
+
+@pytest.mark.parametrize(("target", "kind"), [("addmm", "rewritten"), ("full", "folded")])
+def test_what_a_pass_made_of_an_op_decides_its_fate(target: str, kind: str) -> None:
+    found = fate_of(replace(post("new", "op"), target=target, rewrote=True), owner=True)
+    assert (found.kind, found.note, found.kernels) == (kind, target, ("forward/k:0",))
+
+
+def test_a_backward_node_is_part_of_the_backward_of_what_it_differentiates() -> None:
+    nodes = by_name(
+        replace(post("mul", moved=8, phase="backward"), differentiates=("gelu",)),
+        replace(post("mul_1", moved=4, phase="backward"), differentiates=("gelu", "sin")),
+        post("erf", "gelu", moved=2, phase="backward"),
+    )
+    found = {(role.node, role.role): role.moved_bytes for role in roles(Ownership(executes=set(nodes)), nodes)}
+    assert found == {("gelu", "differentiates"): 10, ("sin", "differentiates"): 2, ("gelu", "recomputes"): 2}
+
+
+def test_a_kernel_that_copies_an_expanded_gradient_belongs_to_what_that_differentiates() -> None:
+    nodes = by_name(replace(post("expand", moved=0, is_view=True, phase="backward"), differentiates=("sum",)))
+    found = roles(Ownership(executes={"expand"}), nodes)
+    assert [(role.node, role.role) for role in found] == [("sum", "differentiates")]
