@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from graphbench.analysis.device import DeviceFacts, config_text, shared_bytes, size_text
+from graphbench.analysis.device import DeviceFacts, Size, config_text, shared_bytes, size_text
 from graphbench.device_records import DeviceKernel, TritonConfig
 from graphbench.report.column import Column
 from graphbench.report.names import shorten_symbol, symbol_text
@@ -83,18 +84,26 @@ def _shared_kib(kernel: DeviceKernel) -> float | None:
     return None if size is None else size / KIB
 
 
-def _blocks(kernel: DeviceKernel) -> int | None:
-    if kernel.grid is None:
-        return None
-    x, y, z = kernel.grid
-    return x * y * z
+def _volume(size: Size | None) -> int | None:
+    return None if size is None else math.prod(size)
 
 
-def _threads(kernel: DeviceKernel) -> int | None:
-    if kernel.block is None:
-        return None
-    x, y, z = kernel.block
-    return x * y * z
+def _size_column(name: str, pick: Callable[[DeviceKernel], Size | None]) -> Column[OnDevice]:
+    """A grid, block or cluster as text, sorted by how much it holds."""
+    return Column(
+        name=name,
+        key=name,
+        kind="text",
+        get=_each(lambda kernel: size_text(pick(kernel))),
+        brief=_main(lambda kernel: size_text(pick(kernel))),
+        order=_main(lambda kernel: _volume(pick(kernel))),
+        shrink=WHOLE,
+    )
+
+
+def _number_column(name: str, key: str, pick: Callable[[DeviceKernel], int | None]) -> Column[OnDevice]:
+    """A count of the first kernel, in CSV of all."""
+    return Column(name=name, key=key, kind="number", get=_each(pick), brief=_main(pick), order=_main(pick))
 
 
 _COUNTS: Final = ("n_kernels", "n_kernels_min", "n_kernels_max")
@@ -130,40 +139,10 @@ LAUNCH_COLUMNS: Final[tuple[Column[OnDevice], ...]] = (
         brief=_clocks,
     ),
     Column(name="after", key="sm_clock_after_mhz", kind="number", get=lambda row: row.device.sm_mhz[1], shown="csv"),
-    Column(
-        name="grid",
-        key="grid",
-        kind="text",
-        get=_each(lambda kernel: size_text(kernel.grid)),
-        brief=_main(lambda kernel: size_text(kernel.grid)),
-        order=_main(_blocks),
-        shrink=WHOLE,
-    ),
-    Column(
-        name="block",
-        key="block",
-        kind="text",
-        get=_each(lambda kernel: size_text(kernel.block)),
-        brief=_main(lambda kernel: size_text(kernel.block)),
-        order=_main(_threads),
-        shrink=WHOLE,
-    ),
-    Column(
-        name="cluster",
-        key="cluster",
-        kind="text",
-        get=_each(lambda kernel: size_text(kernel.cluster)),
-        brief=_main(lambda kernel: size_text(kernel.cluster)),
-        shrink=WHOLE,
-    ),
-    Column(
-        name="regs",
-        key="registers_per_thread",
-        kind="number",
-        get=_each(lambda kernel: kernel.registers),
-        brief=_main(lambda kernel: kernel.registers),
-        order=_main(lambda kernel: kernel.registers),
-    ),
+    _size_column("grid", lambda kernel: kernel.grid),
+    _size_column("block", lambda kernel: kernel.block),
+    _size_column("cluster", lambda kernel: kernel.cluster),
+    _number_column("regs", "registers_per_thread", lambda kernel: kernel.registers),
     Column(
         name="shared\nKiB",
         key="static_shared_bytes_per_block",
@@ -180,22 +159,8 @@ LAUNCH_COLUMNS: Final[tuple[Column[OnDevice], ...]] = (
         order=_main(lambda kernel: kernel.dynamic_shared_bytes),
         shown="csv",
     ),
-    Column(
-        name="local\nB",
-        key="local_bytes_per_thread",
-        kind="number",
-        get=_each(lambda kernel: kernel.local_bytes),
-        brief=_main(lambda kernel: kernel.local_bytes),
-        order=_main(lambda kernel: kernel.local_bytes),
-    ),
-    Column(
-        name="stream",
-        key="stream",
-        kind="number",
-        get=_each(lambda kernel: kernel.stream),
-        brief=_main(lambda kernel: kernel.stream),
-        order=_main(lambda kernel: kernel.stream),
-    ),
+    _number_column("local\nB", "local_bytes_per_thread", lambda kernel: kernel.local_bytes),
+    _number_column("stream", "stream", lambda kernel: kernel.stream),
 )
 
 CONFIG_COLUMNS: Final[tuple[Column[OnDevice], ...]] = (
