@@ -19,6 +19,7 @@ from graphbench.timing.cache import L2
 from graphbench.timing.cupti import CuptiTimer
 from graphbench.timing.cupti_records import LABEL_KIND
 from graphbench.timing.loop import measure
+from tests.gpu.units import DEVICE, DeviceUnit
 from tests.timer_contract import TimerContract, one_label
 
 pytestmark = pytest.mark.gpu
@@ -28,7 +29,6 @@ if not torch.cuda.is_available() or importlib.util.find_spec("cupti") is None:
         raise RuntimeError("GRAPHBENCH_REQUIRE_GPU is set, but there is no CUDA device, or no cupti-python")
     pytest.skip("needs a CUDA device and cupti-python", allow_module_level=True)
 
-DEVICE = "cuda:0"
 POLICY = Policy(timer="cupti", cache="cold-read", values="captured", warmup=5, repeat=30)
 
 
@@ -41,27 +41,6 @@ def big() -> torch.Tensor:
 @pytest.fixture
 def timer() -> CuptiTimer:
     return CuptiTimer(DEVICE, "warm")
-
-
-class DeviceUnit:
-    """A unit that calls a function of a tensor into a preallocated output."""
-
-    name = "row"
-    device = DEVICE
-    needs_restore = False
-
-    def __init__(self, call: Callable[[], object], *, may_launch_nothing: bool = False) -> None:
-        self._call = call
-        self.may_launch_nothing = may_launch_nothing
-
-    def prepare(self) -> None:
-        pass
-
-    def run(self) -> object:
-        return self._call()
-
-    def allocations(self) -> int | None:
-        return int(torch.cuda.memory_stats(DEVICE)["num_device_alloc"])
 
 
 class TestContract(TimerContract):

@@ -20,6 +20,7 @@ from graphbench.timing.batch import CudaHold, batch_times
 from graphbench.timing.cupti import CuptiTimer
 from graphbench.timing.events import EventTimer, TorchEvents
 from graphbench.timing.loop import Unit, measure
+from tests.gpu.units import DEVICE, DeviceUnit
 from tests.timer_contract import TimerContract, one_label
 
 pytestmark = pytest.mark.gpu
@@ -29,30 +30,8 @@ if not torch.cuda.is_available():
         raise RuntimeError("GRAPHBENCH_REQUIRE_GPU is set, but there is no CUDA device")
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
-DEVICE = "cuda:0"
 POLICY = Policy(timer="cuda-events", cache="warm", values="captured", warmup=5, repeat=30)
 COPIES = 32
-
-
-class DeviceUnit:
-    """A unit that calls a function; nothing is restored."""
-
-    name = "row"
-    device = DEVICE
-    needs_restore = False
-
-    def __init__(self, call: Callable[[], object], *, may_launch_nothing: bool = False) -> None:
-        self._call = call
-        self.may_launch_nothing = may_launch_nothing
-
-    def prepare(self) -> None:
-        pass
-
-    def run(self) -> object:
-        return self._call()
-
-    def allocations(self) -> int | None:
-        return int(torch.cuda.memory_stats(DEVICE)["num_device_alloc"])
 
 
 @pytest.fixture(scope="module")
