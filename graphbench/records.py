@@ -122,7 +122,9 @@ class NodeRecord:
     """One FX node of a region's Dynamo graph.
 
     `arguments` is the prototype that rebuilds the call: nodes as `{"node": name}`, tensors' constants, dtypes, devices
-    and slices tagged likewise. `inputs` are the names of the nodes it reads.
+    and slices tagged likewise. `inputs` are the names of the nodes it reads. `backward_isolated` is its own backward
+    alone, from random tangents; `backward_in_graph` what it cost in the region's eager backward, where adding up a
+    gradient belongs to the node that brought it last.
     """
 
     name: str
@@ -137,6 +139,8 @@ class NodeRecord:
     fate: Fate = field(default_factory=lambda: Fate(kind="unknown"))
     isolated: Measurement = NOT_MEASURED
     in_graph: Measurement = NOT_MEASURED
+    backward_isolated: Measurement = NOT_MEASURED
+    backward_in_graph: Measurement = NOT_MEASURED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +149,7 @@ class PostGradNode:
 
     `sources` are the Dynamo nodes it came from, `differentiates` those whose backward it is part of; where it `rewrote`
     them, a pass of the compiler put it in their place. `phase` says whose graph it belongs to; nodes of nested graphs
-    (the branches of a `cond`) carry their graph's name and a dot in front.
+    (the branches of a `cond`) carry their graph's name and a dot in front. `isolated` is the node alone, called eagerly.
     """
 
     name: str
@@ -158,6 +162,7 @@ class PostGradNode:
     rewrote: bool = False
     moved_bytes: int | None = None
     is_view: bool = False
+    isolated: Measurement = NOT_MEASURED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +182,8 @@ class KernelRecord:
     `key` is `phase/name:position`, unique within its region and the same in every process; `handle` is the number that
     Inductor's comment in the generated code has for it, which runs on from compile to compile.
 
-    `calls` counts its executions per run of the graph. `executes` are post-grad nodes; `roles` the Dynamo nodes.
+    `calls` counts its executions per run of the graph. `executes` are post-grad nodes, of which `recomputes` were
+    computed by another kernel before; `roles` the Dynamo nodes.
     `difference` compares what it wrote with eager's value of the same node. `config` is `None` for what is not Triton.
     """
 
@@ -188,6 +194,7 @@ class KernelRecord:
     kind: KernelKind
     calls: int = 0
     executes: tuple[str, ...] = ()
+    recomputes: tuple[str, ...] = ()
     roles: tuple[NodeRole, ...] = ()
     isolated: Measurement = NOT_MEASURED
     in_graph: Measurement = NOT_MEASURED
@@ -287,6 +294,7 @@ class RegionRecord:
     post_grad: tuple[PostGradNode, ...] = ()
     kernels: tuple[KernelRecord, ...] = ()
     eager: Side = field(default_factory=Side)
+    eager_backward: Side = field(default_factory=Side)
     forward: Side = field(default_factory=Side)
     backward: Side = field(default_factory=Side)
     outputs: Comparison | None = None

@@ -154,6 +154,7 @@ class CompiledSide:
             kind=site.kind,
             calls=self.calls.get(row, 0),
             executes=tuple(name for name in nodes if name in ownership.executes | ownership.recomputes),
+            recomputes=tuple(name for name in nodes if name in ownership.recomputes),
             roles=roles(ownership, nodes),
             isolated=self.isolated.get(row, absent),
             in_graph=in_graph.get(row, absent),
