@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from graphbench.errors import ConservationError, ProfileFormatError
-from graphbench.records import EVENT_TIMERS, Measurement, ProfileRecord, RegionRecord, RunRecord, Side
+from graphbench.records import EVENT_TIMERS, Measurement, ProfileRecord, RegionRecord, RunRecord, Side, post_grad_row
 
 RELATIVE_TOLERANCE = 0.005
 ABSOLUTE_TOLERANCE_NS = 1000.0
@@ -102,7 +102,12 @@ def _check_outer_references(path: str, record: ProfileRecord) -> None:
 
 
 def _sides(region: RegionRecord) -> tuple[tuple[str, Side], ...]:
-    return ("eager", region.eager), ("forward", region.forward), ("backward", region.backward)
+    return (
+        ("eager", region.eager),
+        ("eager_backward", region.eager_backward),
+        ("forward", region.forward),
+        ("backward", region.backward),
+    )
 
 
 def _measurements(record: ProfileRecord) -> Iterator[tuple[Where, Measurement]]:
@@ -111,6 +116,10 @@ def _measurements(record: ProfileRecord) -> Iterator[tuple[Where, Measurement]]:
         for node in region.nodes:
             yield (where, ".nodes[", node.name, "].isolated"), node.isolated
             yield (where, ".nodes[", node.name, "].in_graph"), node.in_graph
+            yield (where, ".nodes[", node.name, "].backward_isolated"), node.backward_isolated
+            yield (where, ".nodes[", node.name, "].backward_in_graph"), node.backward_in_graph
+        for entry in region.post_grad:
+            yield (where, ".post_grad[", post_grad_row(entry.phase, entry.name), "].isolated"), entry.isolated
         for kernel in region.kernels:
             yield (where, ".kernels[", kernel.key, "].isolated"), kernel.isolated
             yield (where, ".kernels[", kernel.key, "].in_graph"), kernel.in_graph
@@ -175,12 +184,20 @@ def _check_walls(path: str, record: ProfileRecord) -> None:
 
 def _check_shared(path: str, region: RegionRecord) -> None:
     """A row measured in the place of another one has its very samples: nothing else could have been measured."""
-    rows = {**{node.name: node.isolated for node in region.nodes}, **{k.key: k.isolated for k in region.kernels}}
+    calls = {node.name: node.isolated for node in region.nodes}
+    calls |= {post_grad_row(node.phase, node.name): node.isolated for node in region.post_grad}
+    calls |= {kernel.key: kernel.isolated for kernel in region.kernels}
+    _check_shared_rows(path, region, "isolated", calls)
+    backwards = {node.name: node.backward_isolated for node in region.nodes}
+    _check_shared_rows(path, region, "backward_isolated", backwards)
+
+
+def _check_shared_rows(path: str, region: RegionRecord, field: str, rows: Mapping[str, Measurement]) -> None:
     for name, measurement in rows.items():
         first = measurement.shared_with
         if first is None:
             continue
-        where = f"regions[{region.key}].{name}.isolated.shared_with"
+        where = f"regions[{region.key}].{name}.{field}.shared_with"
         if first not in rows or rows[first].shared_with is not None:
             raise _fail(path, where, f'"{first}"', "a row of the region that was measured itself")
         if rows[first].samples is not measurement.samples and rows[first].samples != measurement.samples:
@@ -193,6 +210,12 @@ def _runs(record: ProfileRecord) -> Iterator[tuple[str, RunRecord, list[Measurem
         where = f"regions[{region.key}]"
         if region.eager.run:
             yield f"{where}.eager", region.eager.run, [node.in_graph for node in region.nodes]
+        if region.eager_backward.run:
+            yield (
+                f"{where}.eager_backward",
+                region.eager_backward.run,
+                [node.backward_in_graph for node in region.nodes],
+            )
         for phase, side in (("forward", region.forward), ("backward", region.backward)):
             if side.run:
                 yield f"{where}.{phase}", side.run, [k.in_graph for k in region.kernels if k.phase == phase]

@@ -149,7 +149,7 @@ class PostGradNode:
 
     `sources` are the Dynamo nodes it came from, `differentiates` those whose backward it is part of; where it `rewrote`
     them, a pass of the compiler put it in their place. `phase` says whose graph it belongs to; nodes of nested graphs
-    (the branches of a `cond`) carry their graph's name and a dot in front. `isolated` is the node alone, called eagerly.
+    (the branches of a `cond`) carry their graph's name and a dot in front. `isolated` is the node alone, run eagerly.
     """
 
     name: str
@@ -163,6 +163,11 @@ class PostGradNode:
     moved_bytes: int | None = None
     is_view: bool = False
     isolated: Measurement = NOT_MEASURED
+
+
+def post_grad_row(phase: Phase, name: str) -> str:
+    """`forward:relu`: how `shared_with` names a post-grad node, since a Dynamo node may have the same name."""
+    return f"{phase}:{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

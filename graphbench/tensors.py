@@ -88,6 +88,16 @@ def shares_storage(tensor: torch.Tensor, others: list[torch.Tensor]) -> bool:
     return any(has_storage(other) and other.untyped_storage()._cdata == own for other in others)
 
 
+def random_tangent(output: torch.Tensor) -> torch.Tensor:
+    """A random gradient for an output; random, since constant or expanded ones may take other kernels.
+
+    Source: `torch.randn_like` draws no 8-bit floats, torch 2.11 to 2.14.
+    """
+    if output.is_floating_point() and output.dtype.itemsize == 1:
+        return torch.randn_like(output, dtype=torch.float32).to(output.dtype)
+    return torch.randn_like(output)
+
+
 class Alias(torch.autograd.Function):
     """A non-leaf that is no view, over the same storage: what an op may write in place although it requires grad."""
 

@@ -76,10 +76,20 @@ def node(
     inputs: tuple[str, ...] = (),
     outputs: tuple[TensorSpec, ...] | None = None,
     module: str = "",
+    backward: Measurement | float | None = None,
+    backward_in_graph: Measurement | None = None,
 ) -> NodeRecord:
-    """A node; a number as `isolated` means steady samples of that many nanoseconds."""
+    """A node; a number as `isolated` or `backward` means steady samples of that many nanoseconds.
+
+    With a `backward`, also one that failed, its results require grad.
+    """
     if isinstance(isolated, (int, float)):
         isolated = steady(float(isolated))
+    if isinstance(backward, (int, float)):
+        backward = steady(float(backward))
+    outputs = (spec(4, 8),) if outputs is None else outputs
+    if backward is not None:
+        outputs = tuple(dataclasses.replace(entry, requires_grad=True) for entry in outputs)
     skipped = Measurement(status="skipped", reason="not measured")
     return NodeRecord(
         name=name,
@@ -88,13 +98,42 @@ def node(
         kind=kind,
         inputs=inputs,
         arguments=[{"node": entry} for entry in inputs],
-        outputs=(spec(4, 8),) if outputs is None else outputs,
+        outputs=outputs,
         module=module,
         source=SourceLine(file="model.py", line=line, function="forward", code=f"x = {name}(x)"),
         fate=fate or Fate(kind="unknown"),
         isolated=isolated or skipped,
         in_graph=in_graph or skipped,
+        backward_isolated=backward or skipped,
+        backward_in_graph=backward_in_graph or skipped,
     )
+
+
+def post_grad(
+    name: str,
+    isolated: Measurement | float | None = None,
+    *,
+    phase: Phase = "forward",
+    target: str | None = None,
+    is_view: bool = False,
+) -> PostGradNode:
+    """A post-grad node; a number as `isolated` means steady samples of that many nanoseconds."""
+    if isinstance(isolated, (int, float)):
+        isolated = steady(float(isolated))
+    return PostGradNode(
+        name=name,
+        phase=phase,
+        op="call_function",
+        target=target or name,
+        inputs=(),
+        is_view=is_view,
+        isolated=isolated or Measurement(status="skipped", reason="not measured"),
+    )
+
+
+def differentiates(node_name: str, moved_bytes: int = 100) -> NodeRole:
+    """The role of a node whose backward a kernel is part of."""
+    return NodeRole(node=node_name, role="differentiates", moved_bytes=moved_bytes)
 
 
 def executes(node_name: str, moved_bytes: int = 100) -> NodeRole:
@@ -114,8 +153,12 @@ def kernel(
     calls: int = 1,
     difference: Comparison | None = None,
     post_grad: tuple[str, ...] = (),
+    recomputes: tuple[str, ...] = (),
 ) -> KernelRecord:
-    """A kernel with key `phase/name:handle`; a number as `isolated` means steady samples."""
+    """A kernel with key `phase/name:handle`; a number as `isolated` means steady samples.
+
+    It executes the post-grad nodes `post_grad`, those that it `recomputes` among them.
+    """
     if isinstance(isolated, (int, float)):
         isolated = steady(float(isolated))
     skipped = Measurement(status="skipped", reason="not measured")
@@ -127,6 +170,7 @@ def kernel(
         kind=kind,
         calls=calls,
         executes=post_grad,
+        recomputes=recomputes,
         roles=roles,
         isolated=isolated or skipped,
         in_graph=in_graph or skipped,
@@ -173,6 +217,7 @@ def region(
     key: str = "r0",
     device: str = "cpu",
     eager: Side | None = None,
+    eager_backward: Side | None = None,
     forward: Side | None = None,
     backward: Side | None = None,
     post_grad: tuple[PostGradNode, ...] = (),
@@ -189,6 +234,7 @@ def region(
         post_grad=post_grad,
         kernels=tuple(kernels),
         eager=eager or Side(),
+        eager_backward=eager_backward or Side(),
         forward=forward or Side(),
         backward=backward or Side(),
     )

@@ -8,7 +8,9 @@ from graphbench.records import (
     Comparison,
     Fate,
     GraphBreak,
+    KernelRecord,
     Measurement,
+    NodeRecord,
     NodeRole,
     ProfileRecord,
     Side,
@@ -20,10 +22,12 @@ from tests.factories import (
     FAILED,
     cpu_run,
     device_run,
+    differentiates,
     environment,
     executes,
     kernel,
     node,
+    post_grad,
     profile,
     region,
     spec,
@@ -76,6 +80,7 @@ def cpu_profile() -> ProfileRecord:
             kind="extern",
             roles=(executes("conv1"),),
             in_graph=steady(1_195_000.0),
+            post_grad=("convolution",),
             difference=Comparison(equal=True, max_abs=0.0),
         ),
         kernel(
@@ -84,6 +89,7 @@ def cpu_profile() -> ProfileRecord:
             handle=2,
             roles=(executes("add"), executes("relu"), NodeRole(node="conv1", role="contributes")),
             in_graph=steady(155_000.0),
+            post_grad=("add", "relu"),
             difference=Comparison(equal=False, max_abs=1.2e-6),
         ),
     ]
@@ -93,59 +99,117 @@ def cpu_profile() -> ProfileRecord:
             kernels,
             eager=Side(run=cpu_run([n.in_graph for n in nodes]), plain=steady(1_650_000.0)),
             forward=Side(run=cpu_run([k.in_graph for k in kernels]), plain=steady(1_360_000.0)),
+            post_grad=(
+                post_grad("convolution", 1_210_000.0),
+                post_grad("add", 320_000.0),
+                post_grad("relu", 105_000.0),
+            ),
         )
     )
 
 
+def on_device(ns: float) -> Measurement:
+    """Steady samples as CUPTI takes them."""
+    return steady(ns, timer="cupti")
+
+
+def _training_nodes(*, wrong: bool) -> list[NodeRecord]:
+    """A linear and a gelu with their backwards; `wrong`: alone the linear gave another result than in the run."""
+    linear = on_device(40_000.0)
+    nodes = [
+        node(
+            "linear",
+            dataclasses.replace(linear, fidelity=Comparison(equal=False, max_abs=0.25)) if wrong else linear,
+            fate=Fate(kind="kernel", kernels=("forward/mm:1",)),
+            backward=on_device(82_000.0),
+            backward_in_graph=on_device(82_500.0),
+        ),
+        node(
+            "gelu",
+            on_device(9_000.0),
+            fate=Fate(kind="fused", kernels=("forward/triton_poi_fused_gelu_0:2",)),
+            backward=on_device(16_000.0),
+            backward_in_graph=on_device(15_900.0),
+        ),
+    ]
+    return [dataclasses.replace(entry, in_graph=entry.isolated) for entry in nodes]
+
+
+def _training_kernels(*, owned: bool) -> list[KernelRecord]:
+    """Two kernels forward and three backward, one of which recomputes a product; `owned`: gelu's backward is known."""
+    kernels = [
+        kernel("mm", on_device(39_900.0), handle=1, kind="extern", roles=(executes("linear"),), post_grad=("mm", "t")),
+        kernel(
+            "triton_poi_fused_gelu_0",
+            on_device(9_500.0),
+            handle=2,
+            kind="triton",
+            roles=(executes("gelu"),),
+            post_grad=("gelu",),
+        ),
+        kernel(
+            "triton_poi_fused_gelu_backward_0",
+            on_device(15_000.0),
+            handle=3,
+            phase="backward",
+            kind="triton",
+            roles=(differentiates("gelu"),) if owned else (),
+            post_grad=("mul", "gelu_backward"),
+        ),
+        kernel(
+            "mm",
+            on_device(79_000.0),
+            handle=4,
+            phase="backward",
+            kind="extern",
+            roles=(differentiates("linear", 3_000),),
+            post_grad=("mm_1",),
+        ),
+        kernel(
+            "triton_per_fused_mul_sum_1",
+            on_device(5_000.0),
+            handle=5,
+            phase="backward",
+            kind="triton",
+            roles=(differentiates("linear", 1_000),),
+            post_grad=("mul", "sum"),
+            recomputes=("mul",),
+        ),
+    ]
+    return [dataclasses.replace(entry, in_graph=entry.isolated) for entry in kernels]
+
+
 def gpu_profile() -> ProfileRecord:
     """Two regions of a training step: forward and backward kernels, an unowned one, a gap op, a graph break."""
-
-    def on_device(ns: float) -> Measurement:
-        return steady(ns, timer="cupti")
 
     def side(rows: list[Measurement], plain_ns: float, wall_ns: float) -> Side:
         return Side(
             run=device_run(rows), plain=on_device(plain_ns), wall_ns=(wall_ns,) * 5, host_ns=(0.4 * wall_ns,) * 5
         )
 
-    def one(key: str) -> tuple[list, list]:  # type: ignore[type-arg]
-        wrong = dataclasses.replace(on_device(40_000.0), fidelity=Comparison(equal=False, max_abs=0.25))
-        nodes = [
-            node(
-                "linear",
-                wrong if key == "r1" else on_device(40_000.0),
-                fate=Fate(kind="kernel", kernels=("forward/mm:1",)),
-            ),
-            node("gelu", on_device(9_000.0), fate=Fate(kind="fused", kernels=("forward/triton_poi_fused_gelu_0:2",))),
-        ]
-        kernels = [
-            kernel("mm", on_device(39_900.0), handle=1, kind="extern", roles=(executes("linear"),)),
-            kernel("triton_poi_fused_gelu_0", on_device(9_500.0), handle=2, kind="triton", roles=(executes("gelu"),)),
-            kernel(
-                "triton_poi_fused_gelu_backward_0",
-                on_device(15_000.0),
-                handle=3,
-                phase="backward",
-                kind="triton",
-                roles=(NodeRole(node="gelu", role="differentiates"),) if key == "r0" else (),
-            ),
-        ]
-        return nodes, kernels
-
     regions = []
     for key in ("r0", "r1"):
-        nodes, kernels = one(key)
-        nodes = [dataclasses.replace(n, in_graph=n.isolated) for n in nodes]
-        kernels = [dataclasses.replace(k, in_graph=k.isolated) for k in kernels]
+        nodes = _training_nodes(wrong=key == "r1")
+        kernels = _training_kernels(owned=key == "r0")
         regions.append(
             region(
                 nodes,
                 kernels,
                 key=key,
                 device="cuda:0",
+                post_grad=(
+                    post_grad("mm", on_device(40_000.0)),
+                    post_grad("gelu", on_device(12_000.0)),
+                    post_grad("t", is_view=True),
+                    post_grad("mul", on_device(5_000.0), phase="backward"),
+                    post_grad("gelu_backward", on_device(16_000.0), phase="backward"),
+                    post_grad("mm_1", on_device(80_000.0), phase="backward"),
+                    post_grad("sum", on_device(3_000.0), phase="backward"),
+                ),
                 eager=side([n.in_graph for n in nodes], 49_100.0, 160_000.0),
+                eager_backward=side([n.backward_in_graph for n in nodes], 98_400.0, 240_000.0),
                 forward=side([k.in_graph for k in kernels[:2]], 49_500.0, 95_000.0),
-                backward=side([k.in_graph for k in kernels[2:]], 15_100.0, 31_000.0),
+                backward=side([k.in_graph for k in kernels[2:]], 99_100.0, 150_000.0),
             )
         )
     rows = (

@@ -30,7 +30,7 @@ class ClockCounts:
 
 
 def clock_counts(record: ProfileRecord) -> ClockCounts:
-    """Count the isolated rows, nodes and kernels, by what their warnings say of clocks."""
+    """Count what was isolated (nodes, their backwards, post-grad nodes, kernels) by what its warnings say of clocks."""
     kinds = [set(map(warning_kind, row.warnings)) for row in _isolated(record) if row.status == "ok"]
     return ClockCounts(
         timed=len(kinds),
@@ -48,5 +48,7 @@ def median_sm_mhz(record: ProfileRecord) -> float | None:
 
 def _isolated(record: ProfileRecord) -> Iterator[Measurement]:
     for region in record.regions:
-        yield from (node.isolated for node in region.nodes)
+        for node in region.nodes:
+            yield from (node.isolated, node.backward_isolated)
+        yield from (node.isolated for node in region.post_grad)
         yield from (kernel.isolated for kernel in region.kernels)

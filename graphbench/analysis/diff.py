@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
 from graphbench.analysis.conditions import environment, findings, notes
+from graphbench.analysis.diff_totals import DiffTotal, compare_runs, noise_between_runs, totals
 from graphbench.analysis.shares import TIMED_KINDS
-from graphbench.analysis.stats import Verdict, compare, quantile
+from graphbench.analysis.stats import Verdict, quantile
 from graphbench.analysis.views import outputs_text, source_text, verdict_grain_ns
 from graphbench.errors import UsageError
-from graphbench.records import EVENT_TIMERS, Measurement, NodeRecord, ProfileRecord, RegionRecord, TimerName
+from graphbench.records import Measurement, NodeRecord, Phase, ProfileRecord, RegionRecord, TimerName
 
 Change = Literal["both", "added", "gone"]
-
-NOISE_ON_CPU: Final = 0.10
-NOISE_ON_EVENTS: Final = NOISE_ON_CPU  # the time between two events contains the host's time to launch
-NOISE_ON_DEVICE: Final = 0.02
-"""Relative difference of medians between two processes below which no row is called faster or slower.
-
-Samples of one process scatter less than the medians of two: memory lies elsewhere, clocks and neighbours are others.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffRow:
-    """One node of either profile. Medians of isolated time in nanoseconds; `ratio` is after ÷ before.
+    """One node of either profile, forward or backward. Medians of isolated time in ns; `ratio` is after ÷ before.
 
     `verdict` says what `after` is against `before`; when it is `None`, `reason` says why. `repeats` names the row that
     shows the same pair of measurements first, where equal nodes were measured once on both sides.
@@ -45,17 +38,7 @@ class DiffRow:
     verdict: Verdict | None
     reason: str = ""
     repeats: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffTotal:
-    """A whole uninstrumented run, before and after, in nanoseconds; regions added up where there are several."""
-
-    name: str
-    before_ns: float
-    after_ns: float
-    ratio: float | None
-    verdict: Verdict
+    phase: Phase = "forward"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +96,7 @@ def diff(before: ProfileRecord, after: ProfileRecord, *, names: tuple[str, str] 
         grain_ns=grain,
         findings=tuple(findings(before, after)),
         environment=tuple(environment(before, after)),
-        totals=tuple(_totals(before, after, grain)),
+        totals=tuple(totals(before, after, grain)),
         rows=tuple(rows),
         notes=tuple(notes(before, after)),
     )
@@ -124,27 +107,6 @@ def worst_regression(result: Diff) -> DiffRow | DiffTotal | None:
     judged: list[DiffRow | DiffTotal] = [*result.rows, *result.totals]
     slower = [(entry.ratio, entry) for entry in judged if entry.verdict == "slower" and entry.ratio is not None]
     return max(slower, key=lambda found: found[0])[1] if slower else None
-
-
-def noise_between_runs(timer: TimerName) -> float:
-    """The relative difference of two runs' medians that this timer shows although nothing changed."""
-    if timer in EVENT_TIMERS:
-        return NOISE_ON_EVENTS
-    return NOISE_ON_CPU if timer == "wallclock" else NOISE_ON_DEVICE
-
-
-def compare_runs(
-    before: Sequence[float], after: Sequence[float], timer: TimerName, *, grain_ns: float = 0.0
-) -> Verdict:
-    """Say what samples of one run are against those of another: as `stats.compare`, above the noise between runs.
-
-    Raises:
-        ValueError: either side is empty.
-    """
-    found = compare(before, after, grain_ns=grain_ns)
-    old, new = quantile(before, 0.5), quantile(after, 0.5)
-    within_noise = abs(new - old) < noise_between_runs(timer) * abs(old)
-    return "unclear" if within_noise and found in ("faster", "slower") else found
 
 
 def _title(record: ProfileRecord, name: str) -> str:
@@ -160,16 +122,39 @@ def _region_rows(key: str, before: RegionRecord | None, after: RegionRecord | No
     partner = _join(left, right)
     matched = {node.name for node in partner.values()}
     rows = [_row(key, partner.get(node.name), node, grain) for node in right]
+    _mark_repeats(rows, right, partner)
+    rows += [_row(key, node, None, grain) for node in left if node.name not in matched]
+    return rows + _backward_rows(key, right, partner, grain)
+
+
+def _backward_rows(
+    key: str, right: Sequence[NodeRecord], partner: Mapping[str, NodeRecord], grain: float
+) -> list[DiffRow]:
+    """The backwards that either profile timed of nodes that both have; none where one of them timed no backward."""
+    pairs = [(partner[node.name], node) for node in right if node.name in partner]
+    if not all(any(pair[side].backward_isolated.samples for pair in pairs) for side in (0, 1)):
+        return []
+    pairs = [pair for pair in pairs if any(node.backward_isolated.samples for node in pair)]
+    rows = [_row(key, old, new, grain, "backward") for old, new in pairs]
+    _mark_repeats(rows, [new for _, new in pairs], partner)
+    return rows
+
+
+def _mark_repeats(rows: list[DiffRow], right: Sequence[NodeRecord], partner: Mapping[str, NodeRecord]) -> None:
+    """Name the first row that compares the same two measurements; `rows` are those of the nodes `right`, in order."""
     first: dict[tuple[str, str], str] = {}
     for index, node in enumerate(right):
         old = partner.get(node.name)
         if old is None or rows[index].verdict is None:
             continue
-        pair = (old.isolated.shared_with or old.name, node.isolated.shared_with or node.name)
+        phase = rows[index].phase
+        pair = (_isolated(old, phase).shared_with or old.name, _isolated(node, phase).shared_with or node.name)
         if first.setdefault(pair, node.name) != node.name:
             rows[index] = replace(rows[index], repeats=first[pair])
-    rows += [_row(key, node, None, grain) for node in left if node.name not in matched]
-    return rows
+
+
+def _isolated(node: NodeRecord, phase: Phase) -> Measurement:
+    return node.isolated if phase == "forward" else node.backward_isolated
 
 
 def _join(left: Sequence[NodeRecord], right: Sequence[NodeRecord]) -> dict[str, NodeRecord]:
@@ -196,13 +181,15 @@ def _by_op_type(nodes: Sequence[NodeRecord]) -> dict[str, list[NodeRecord]]:
     return groups
 
 
-def _row(region: str, before: NodeRecord | None, after: NodeRecord | None, grain: float) -> DiffRow:
+def _row(
+    region: str, before: NodeRecord | None, after: NodeRecord | None, grain: float, phase: Phase = "forward"
+) -> DiffRow:
     node = after or before
     if node is None:  # not reached: a row is made for a node of one side at least
         raise ValueError("a row of no node")
-    before_ns = _median(before.isolated) if before else None
-    after_ns = _median(after.isolated) if after else None
-    verdict, reason = _judge(before, after, grain)
+    before_ns = _median(_isolated(before, phase)) if before else None
+    after_ns = _median(_isolated(after, phase)) if after else None
+    verdict, reason = _judge(before, after, grain, phase)
     comparable = verdict is not None and before_ns is not None and after_ns is not None
     return DiffRow(
         region=region,
@@ -217,19 +204,22 @@ def _row(region: str, before: NodeRecord | None, after: NodeRecord | None, grain
         ratio=after_ns / before_ns if comparable and after_ns is not None and before_ns else None,
         verdict=verdict,
         reason=reason,
+        phase=phase,
     )
 
 
-def _judge(before: NodeRecord | None, after: NodeRecord | None, grain: float) -> tuple[Verdict | None, str]:
+def _judge(
+    before: NodeRecord | None, after: NodeRecord | None, grain: float, phase: Phase
+) -> tuple[Verdict | None, str]:
     if before is None or after is None:
         return None, "only in the second profile" if before is None else "only in the first profile"
-    for which, node in (("before", before), ("after", after)):
-        if node.isolated.samples is None:
-            return None, f"{which}: {node.isolated.reason}"
+    left, right = _isolated(before, phase), _isolated(after, phase)
+    for which, measured in (("before", left), ("after", right)):
+        if measured.samples is None:
+            return None, f"{which}: {measured.reason}"
     old, new = outputs_text(before.outputs), outputs_text(after.outputs)
     if old != new:
         return None, f"not the same work: {old} before, {new} after"
-    left, right = before.isolated, after.isolated
     if left.timer != right.timer or left.cache != right.cache:
         return None, f"not comparable: {left.timer}, {left.cache} before, {right.timer}, {right.cache} after"
     if left.samples is None or right.samples is None or right.timer is None:
@@ -239,38 +229,3 @@ def _judge(before: NodeRecord | None, after: NodeRecord | None, grain: float) ->
 
 def _median(measurement: Measurement) -> float | None:
     return quantile(measurement.samples.busy_ns, 0.5) if measurement.samples else None
-
-
-# --- totals -----------------------------------------------------------------------------------------------------------
-
-
-def _totals(before: ProfileRecord, after: ProfileRecord, grain: float) -> Iterator[DiffTotal]:
-    for name in ("eager", "forward", "backward"):
-        left = _plain([getattr(region, name).plain for region in before.regions])
-        right = _plain([getattr(region, name).plain for region in after.regions])
-        if left and right:
-            title = {"eager": "eager", "forward": "compiled forward", "backward": "compiled backward"}[name]
-            yield _total(title, left, right, after.policy.timer, grain)
-    if before.step and after.step:
-        old, new = before.step.plain_wall_ns, after.step.plain_wall_ns
-        if old and new:
-            yield _total("step (wall)", old, new, "wallclock", 0.0)
-
-
-def _plain(measurements: Sequence[Measurement]) -> list[float] | None:
-    """Samples of all regions added up in order of size, so that sums of quantiles are quantiles of the sum; or `None`.
-
-    Regions that were measured a different number of times are cut to the quantiles of the shortest.
-    """
-    columns = [sorted(entry.samples.busy_ns) for entry in measurements if entry.samples]
-    if not columns or len(columns) != len(measurements):
-        return None
-    n = min(map(len, columns))
-    points = [index / (n - 1) if n > 1 else 0.5 for index in range(n)]
-    return [sum(quantile(column, point) for column in columns) for point in points]
-
-
-def _total(name: str, before: Sequence[float], after: Sequence[float], timer: TimerName, grain: float) -> DiffTotal:
-    old, new = quantile(before, 0.5), quantile(after, 0.5)
-    verdict = compare_runs(before, after, timer, grain_ns=grain)
-    return DiffTotal(name=name, before_ns=old, after_ns=new, ratio=new / old if old else None, verdict=verdict)

@@ -1,19 +1,28 @@
-"""Did fusion pay? One row a kernel: its fused time against the eager time of the nodes that it executes. Pure."""
+"""Did fusion pay? One row a kernel: its fused time against the eager and the unfused time of its nodes. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.shares import Interval, KernelShare, Shares, executing_roles, interval, shares
+from graphbench.analysis.shares import EagerShares, Interval, add, eager_shares, executing_roles, interval
 from graphbench.analysis.stats import Summary, Verdict, judge
 from graphbench.analysis.summary import is_owned
+from graphbench.analysis.unfused import Unfused, unfused_times
 from graphbench.analysis.views import is_unfaithful
-from graphbench.records import Comparison, KernelKind, KernelRecord, Measurement, NodeRole, Phase, RegionRecord, Status
-
-__all__ = ["FusionRow", "Shares", "fusion_rows", "shares", "verdict"]
+from graphbench.records import (
+    Comparison,
+    KernelKind,
+    KernelRecord,
+    Measurement,
+    NodeRecord,
+    NodeRole,
+    Phase,
+    RegionRecord,
+    Status,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +30,12 @@ class FusionRow:
     """One kernel of a region.
 
     Times in nanoseconds per run of the graph: `fused` and `host_ns` are of one isolated call; `fused_ns` and `batch_ns`
-    of all `calls` of it, set against `eager` (share of its nodes' isolated times; `nodes` includes merged ones).
-    `saved_ns = eager - fused`, `ratio = eager / fused`. Whatever is `None` is explained in `reasons`, and in `causes`
-    in words that many kernels share; `state` is that of the isolated kernel. `owned` says that a node is known to which
-    its work belongs. `device` is what one isolated call did there.
+    of all `calls` of it, set against `eager`: its share of the isolated forward of the nodes that it executes and of
+    the isolated backward of those that it differentiates; `nodes` are these, merged ones included. `unfused_ns` is its
+    post-grad nodes one by one, of which another kernel computed `recomputed_ns` before. `saved_ns = eager - fused`,
+    `ratio = eager / fused`. Whatever is `None` is explained in `reasons`, and in `causes` in words that many kernels
+    share; `state` is that of the isolated kernel. `owned` says that a node is known to which its work belongs. `device`
+    is what one isolated call did there.
     """
 
     region: str
@@ -43,6 +54,8 @@ class FusionRow:
     fused_ns: float | None
     batch_ns: float | None
     eager: Interval | None
+    unfused_ns: float | None
+    recomputed_ns: float | None
     saved_ns: float | None
     ratio: float | None
     verdict: Verdict | None
@@ -55,8 +68,20 @@ class FusionRow:
     device: DeviceFacts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Eager:
+    """A kernel's eager time, or why it has none. Of `count` measurements; `single`: one of them is a single sample."""
+
+    time: Interval | None
+    nodes: tuple[str, ...]
+    count: int
+    single: bool
+    cause: str = ""
+    detail: str = ""
+
+
 def fusion_rows(
-    region: RegionRecord, digest: Digest | None = None, divided: Shares | None = None, *, grain_ns: float = 0.0
+    region: RegionRecord, digest: Digest | None = None, divided: EagerShares | None = None, *, grain_ns: float = 0.0
 ) -> list[FusionRow]:
     """One row per kernel of `region`, in the order of its wrapper.
 
@@ -64,10 +89,12 @@ def fusion_rows(
     stamps, as `views.verdict_grain_ns` tells it.
     """
     digest = digest or Digest()
-    divided = divided or shares(region, digest)
-    single = {node.name for node in region.nodes if _is_single(node.isolated)}
+    divided = divided or eager_shares(region, digest)
+    unfused = unfused_times(region, digest)
+    nodes = {node.name: node for node in region.nodes}
     return [
-        _row(digest, region.key, kernel, divided.kernels[kernel.key], single, grain_ns) for kernel in region.kernels
+        _row(digest, region.key, kernel, _eager(kernel, divided, nodes), unfused[kernel.key], grain_ns)
+        for kernel in region.kernels
     ]
 
 
@@ -86,25 +113,15 @@ def _is_single(measured: Measurement) -> bool:
 
 
 def _row(
-    digest: Digest, region: str, kernel: KernelRecord, share: KernelShare, single: Set[str], grain_ns: float
+    digest: Digest, region: str, kernel: KernelRecord, eager: _Eager, unfused: Unfused, grain_ns: float
 ) -> FusionRow:
     measured = kernel.isolated
     calls = max(1, kernel.calls)
     fused_once, batch_ns = digest.summary(measured), digest.batch(measured)
     once = interval(fused_once)
     fused = once.scaled(calls) if once else None
-    no_eager = _why_no_eager(kernel, share)
-    eager = None if no_eager else share.time
-    missing = [("no isolated time", measured.reason, "")] if fused is None else []
-    missing += [("no eager time", *no_eager)] if no_eager else []
-    if kernel.in_graph.samples is None:
-        missing.append(("no in-graph time", kernel.in_graph.reason, ""))
-    judged: Verdict | None = None
-    if fused and eager:
-        # Half a step for each measurement in either sum.
-        grain_ns *= (calls + len(share.nodes)) / 2
-        decides = not (_is_single(measured) or single & set(share.nodes))
-        judged = verdict(fused, eager, grain_ns=grain_ns) if decides else "unclear"
+    missing = _missing(kernel, eager, unfused)
+    against = eager.time
     return FusionRow(
         region=region,
         key=kernel.key,
@@ -113,7 +130,7 @@ def _row(
         phase=kernel.phase,
         calls=kernel.calls,
         roles=kernel.roles,
-        nodes=share.nodes,
+        nodes=eager.nodes,
         state=measured.status,
         reasons=tuple(f"{what}: {cause}{detail}" for what, cause, detail in missing),
         causes=tuple(f"{what}: {cause}" for what, cause, _ in missing),
@@ -121,10 +138,12 @@ def _row(
         fused=fused_once,
         fused_ns=fused.p50_ns if fused else None,
         batch_ns=None if batch_ns is None else calls * batch_ns,
-        eager=eager,
-        saved_ns=eager.p50_ns - fused.p50_ns if fused and eager else None,
-        ratio=eager.p50_ns / fused.p50_ns if fused and eager and fused.p50_ns else None,
-        verdict=judged,
+        eager=against,
+        unfused_ns=unfused.time_ns,
+        recomputed_ns=unfused.recomputed_ns,
+        saved_ns=against.p50_ns - fused.p50_ns if fused and against else None,
+        ratio=against.p50_ns / fused.p50_ns if fused and against and fused.p50_ns else None,
+        verdict=_judged(fused, eager, calls, _is_single(measured), grain_ns),
         in_graph_ns=digest.median(kernel.in_graph),
         host_ns=digest.median(measured, "host_ns"),
         difference=kernel.difference,
@@ -135,19 +154,54 @@ def _row(
     )
 
 
-def _why_no_eager(kernel: KernelRecord, share: KernelShare) -> tuple[str, str] | None:
-    """Why a kernel has no eager time: the cause, and its details; `None` when it has one."""
-    if kernel.phase == "backward":
-        return "a backward kernel, whose eager counterpart is no node", ""
-    if share.missing:
-        named = ", ".join(f"{name} ({reason})" for name, reason in share.missing[:3])
-        more = f" and {len(share.missing) - 3} more" if len(share.missing) > 3 else ""
-        return "not all of its nodes were timed", f": {named}{more}"
-    if share.nodes:
+def _judged(fused: Interval | None, eager: _Eager, calls: int, single: bool, grain_ns: float) -> Verdict | None:
+    if fused is None or eager.time is None:
         return None
+    if single or eager.single:
+        return "unclear"
+    # Half a step for each measurement in either sum.
+    return verdict(fused, eager.time, grain_ns=grain_ns * (calls + eager.count) / 2)
+
+
+def _missing(kernel: KernelRecord, eager: _Eager, unfused: Unfused) -> list[tuple[str, str, str]]:
+    """What a row lacks, why, and details of that."""
+    missing = [("no isolated time", kernel.isolated.reason, "")] if kernel.isolated.samples is None else []
+    missing += [("no eager time", eager.cause, eager.detail)] if eager.cause else []
+    missing += [("no unfused time", unfused.cause, unfused.detail)] if unfused.cause else []
+    missing += [("no in-graph time", kernel.in_graph.reason, "")] if kernel.in_graph.samples is None else []
+    return missing
+
+
+def _eager(kernel: KernelRecord, divided: EagerShares, nodes: Mapping[str, NodeRecord]) -> _Eager:
+    forward, backward = divided.forward.kernels[kernel.key], divided.backward.kernels[kernel.key]
+    missing = [*forward.missing, *backward.missing]
+    cause, detail = "", ""
+    if missing:
+        named = ", ".join(f"{name} ({reason})" for name, reason in missing[:3])
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        cause, detail = "not all of its nodes were timed", f": {named}{more}"
+    elif not forward.nodes and not backward.nodes:
+        cause, detail = _why_without_nodes(kernel, set(nodes))
+    measured = [nodes[name].isolated for name in forward.nodes]
+    measured += [nodes[name].backward_isolated for name in backward.nodes]
+    return _Eager(
+        time=None if cause else add([forward.time, backward.time]),
+        nodes=tuple(dict.fromkeys(forward.nodes + backward.nodes)),
+        count=len(measured),
+        single=any(map(_is_single, measured)),
+        cause=cause,
+        detail=detail,
+    )
+
+
+def _why_without_nodes(kernel: KernelRecord, known: Set[str]) -> tuple[str, str]:
+    """Why no node's time falls to a kernel: the cause, and its details."""
     prepared = sorted({role.node for role in kernel.roles if role.role == "prepares"})
     if prepared:
-        return "it only prepares a copy", f" for {', '.join(prepared[:3])}"
-    return (
-        "its nodes have no time" if executing_roles(kernel) else "no node of the model is known to execute here"
-    ), ""
+        return "it only prepares what others read", f", for {', '.join(prepared[:3])}"
+    executed = [role.node for role in executing_roles(kernel)]
+    if any(name in known for name in executed):
+        return "it only recomputes what forward kernels are charged for", f": {', '.join(executed[:3])}"
+    if executed or any(role.role == "differentiates" for role in kernel.roles):
+        return "its nodes have no time", ""
+    return "no node of the model is known for it", ""

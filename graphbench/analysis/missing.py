@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from graphbench.analysis.shares import TIMED_KINDS
+from graphbench.analysis.shares import TIMED_KINDS, has_no_backward
+from graphbench.analysis.unfused import moves_nothing
 from graphbench.analysis.views import is_unfaithful
-from graphbench.records import Comparison, KernelRecord, PostGradNode, RegionRecord
+from graphbench.records import Comparison, KernelRecord, Measurement, NodeRecord, PostGradNode, RegionRecord, Side
+
+What = Literal["region", "node", "eager backward", "post-grad node", "kernel", "run"]
+"""Whose time is missing: `eager backward` is that of a node, `run` a side of a region as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasured:
-    """A row without a time, and why. `what` says which of its times is missing."""
+    """A row without a time, and why. `what` says which time is missing."""
 
     region: str
     row: str
-    what: Literal["region", "node", "kernel", "run"]
+    what: What
     status: str
     reason: str
 
@@ -45,10 +49,9 @@ def mismatches(regions: Sequence[RegionRecord], many: bool) -> Mismatches:
     unfaithful: list[tuple[str, Comparison]] = []
     kernels: list[tuple[str, Comparison]] = []
     for region in regions:
-        rows = [*((node.name, node.isolated) for node in region.nodes), *((k.key, k.isolated) for k in region.kernels)]
         unfaithful += [
             (named(region, name, many), measured.fidelity)
-            for name, measured in rows
+            for name, measured in _isolated(region)
             if measured.fidelity is not None and is_unfaithful(measured)
         ]
         kernels += [
@@ -60,29 +63,72 @@ def mismatches(regions: Sequence[RegionRecord], many: bool) -> Mismatches:
     return Mismatches(unfaithful=tuple(unfaithful), regions=tuple(differing), kernels=tuple(kernels))
 
 
+def _isolated(region: RegionRecord) -> Iterator[tuple[str, Measurement]]:
+    """Everything that was measured alone, by name."""
+    yield from ((node.name, node.isolated) for node in region.nodes)
+    yield from ((f"backward of {node.name}", node.backward_isolated) for node in region.nodes)
+    yield from ((post_grad_name(node), node.isolated) for node in region.post_grad)
+    yield from ((kernel.key, kernel.isolated) for kernel in region.kernels)
+
+
+def post_grad_name(node: PostGradNode) -> str:
+    """A post-grad node with its phase, since both graphs may have one of that name."""
+    return f"{node.phase}:{node.name}"
+
+
 def not_measured(region: RegionRecord) -> list[NotMeasured]:
-    """Everything of a region that has no time, itself included, and why."""
+    """Everything of a region that has no time though it should, itself included, and why.
+
+    That a view, or the backward of what needs no gradient, was not timed is no news.
+    """
     missing: list[NotMeasured] = []
 
-    def note(row: str, what: Literal["region", "node", "kernel", "run"], status: str, reason: str) -> None:
+    def note(row: str, what: What, status: str, reason: str) -> None:
         missing.append(NotMeasured(region=region.key, row=row, what=what, status=status, reason=reason))
 
     if region.status != "ok":
         note(region.key, "region", region.status, region.reason)
-    for node in region.nodes:
-        if node.kind in TIMED_KINDS and node.isolated.status != "ok":
-            note(node.name, "node", node.isolated.status, node.isolated.reason)
-    for kernel in region.kernels:
-        if kernel.isolated.status != "ok":
-            note(kernel.key, "kernel", kernel.isolated.status, kernel.isolated.reason)
-    for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward)):
-        if side.run is None and side.reason and not (name == "backward" and _has_no_backward(region)):
+    for row, what, measured in _expected(region):
+        if measured.status != "ok":
+            note(row, what, measured.status, measured.reason)
+    for name, side in sides(region):
+        if side.run is None and side.reason and not ("backward" in name and lacks_backward(region)):
             note(name, "run", "failed" if side.plain.status == "failed" else "skipped", side.reason)
     return missing
 
 
-def _has_no_backward(region: RegionRecord) -> bool:
-    """In inference there is nothing to measure, which is no news."""
+def sides(region: RegionRecord) -> tuple[tuple[str, Side], ...]:
+    """The sides of a region by name, in the order in which they are told."""
+    return (
+        ("eager", region.eager),
+        ("eager backward", region.eager_backward),
+        ("forward", region.forward),
+        ("backward", region.backward),
+    )
+
+
+def expected_backwards(region: RegionRecord) -> list[NodeRecord]:
+    """The nodes whose own backward should have a time: none where nobody could call backward."""
+    if lacks_backward(region):
+        return []
+    return [node for node in region.nodes if node.kind in TIMED_KINDS and not has_no_backward(node)]
+
+
+def lacks_backward(region: RegionRecord) -> bool:
+    """Whether there is no backward to measure, as in inference, which is no news."""
     parts: tuple[Sequence[KernelRecord | PostGradNode], ...] = (region.kernels, region.post_grad)
     found = any(part.phase == "backward" for entries in parts for part in entries)
-    return region.backward.plain.status == "skipped" and not found
+    ran = any(node.backward_isolated.samples for node in region.nodes) or region.eager_backward.run is not None
+    failed = "failed" in (region.backward.plain.status, region.eager_backward.plain.status)
+    return not (found or ran or failed)
+
+
+def _expected(region: RegionRecord) -> Iterator[tuple[str, What, Measurement]]:
+    """The rows that should have a time, with what there is of it."""
+    nodes = [node for node in region.nodes if node.kind in TIMED_KINDS]
+    yield from ((node.name, "node", node.isolated) for node in nodes)
+    if region.status == "ok":  # else its nodes and kernels say so already
+        yield from ((node.name, "eager backward", node.backward_isolated) for node in expected_backwards(region))
+        computing = [node for node in region.post_grad if not moves_nothing(node)]
+        yield from ((post_grad_name(node), "post-grad node", node.isolated) for node in computing)
+    yield from ((kernel.key, "kernel", kernel.isolated) for kernel in region.kernels)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.missing import Mismatches, NotMeasured, mismatches, named, not_measured
 from graphbench.analysis.shares import TIMED_KINDS
-from graphbench.analysis.stats import compare, quantile
-from graphbench.conservation import WRAPPER_TIMERS
+from graphbench.analysis.totals import (
+    BeforeAfter,
+    RegionTotals,
+    Totals,
+    add_totals,
+    before_after,
+    count_timed,
+    region_totals,
+)
 from graphbench.records import (
     KernelRecord,
     NodeRecord,
@@ -18,55 +25,12 @@ from graphbench.records import (
     RegionRecord,
     Role,
     RunRecord,
-    Side,
 )
 
 _OWNING_ROLES: Mapping[Phase, frozenset[Role]] = {
     "forward": frozenset({"executes", "recomputes", "prepares"}),
     "backward": frozenset({"executes", "recomputes", "prepares", "differentiates"}),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """Median times in nanoseconds of a region, or of all regions, each run once. `None`: not known for all of it.
-
-    Isolated ones are sums of medians of the rows that were timed. `plain_*` are runs without labels, `wall_*` without
-    any instrument; `forward_host_ns` is the time to issue the latter.
-    """
-
-    eager_isolated_ns: float | None
-    eager_in_graph_ns: float | None
-    forward_isolated_ns: float | None
-    forward_in_graph_ns: float | None
-    backward_isolated_ns: float | None
-    backward_in_graph_ns: float | None
-    plain_eager_ns: float | None
-    plain_forward_ns: float | None
-    plain_backward_ns: float | None
-    wall_eager_ns: float | None
-    wall_forward_ns: float | None
-    wall_backward_ns: float | None
-    forward_host_ns: float | None
-
-    @property
-    def speedup(self) -> float | None:
-        """Eager ÷ compiled forward, both without labels."""
-        if self.plain_eager_ns is None or not self.plain_forward_ns:
-            return None
-        return self.plain_eager_ns / self.plain_forward_ns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegionTotals:
-    """A region's times. `host_bound` says that issuing the compiled forward takes longer than the device needs.
-
-    It is a verdict: only separated intervals decide.
-    """
-
-    region: str
-    times: Totals
-    host_bound: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +86,7 @@ class ProfileSummary:
 
     regions: tuple[RegionTotals, ...]
     total: Totals
+    before_after: tuple[BeforeAfter, ...]
     coverage: Coverage
     step_coverage: Coverage | None
     owners: tuple[Owners, ...]
@@ -139,7 +104,8 @@ def summary(record: ProfileRecord, digest: Digest | None = None) -> ProfileSumma
     """
     digest = digest or Digest()
     regions = [region for region in record.regions if region.status == "ok"]
-    totals = tuple(_region_totals(digest, region, record.policy.timer) for region in regions)
+    totals = tuple(region_totals(digest, region, record.policy.timer) for region in regions)
+    total = add_totals(totals)
     runs = [side.run for region in regions for side in (region.forward, region.backward) if side.run]
     many = len(record.regions) > 1
     owners = (_owners(digest, regions, "forward", many), _owners(digest, regions, "backward", many))
@@ -147,7 +113,8 @@ def summary(record: ProfileRecord, digest: Digest | None = None) -> ProfileSumma
     kernels = [kernel for region in record.regions for kernel in region.kernels]
     return ProfileSummary(
         regions=totals,
-        total=_add([entry.times for entry in totals]),
+        total=total,
+        before_after=tuple(before_after(total, count_timed(record.regions))),
         coverage=_coverage(runs, sum(kernel.in_graph.samples is not None for kernel in kernels)),
         step_coverage=_coverage([record.step.run], len(record.step.rows)) if record.step else None,
         owners=tuple(entry for entry in owners if entry.kernels),
@@ -164,59 +131,9 @@ def summary(record: ProfileRecord, digest: Digest | None = None) -> ProfileSumma
     )
 
 
-def _sum_known(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _run_ns(side: Side) -> float | None:
-    return quantile(side.run.busy_ns, 0.5) if side.run else None
-
-
-def _wall_ns(side: Side) -> float | None:
-    return quantile(side.wall_ns, 0.5) if side.wall_ns else None
-
-
 def is_owned(kernel: KernelRecord) -> bool:
     """Whether a node is known to which the kernel's work belongs."""
     return any(role.role in _OWNING_ROLES[kernel.phase] for role in kernel.roles)
-
-
-def _region_totals(digest: Digest, region: RegionRecord, timer: str) -> RegionTotals:
-    def isolated(phase: Phase) -> float | None:
-        # A kernel call site may run several times per run of its graph; its samples are per call.
-        times = ((digest.median(k.isolated), max(1, k.calls)) for k in region.kernels if k.phase == phase)
-        return _sum_known(None if time is None else time * calls for time, calls in times)
-
-    plain, host_ns = region.forward.plain, region.forward.host_ns
-    known = timer not in WRAPPER_TIMERS and plain.samples is not None and host_ns
-    return RegionTotals(
-        region=region.key,
-        times=Totals(
-            eager_isolated_ns=_sum_known(digest.median(node.isolated) for node in region.nodes),
-            eager_in_graph_ns=_run_ns(region.eager),
-            forward_isolated_ns=isolated("forward"),
-            forward_in_graph_ns=_run_ns(region.forward),
-            backward_isolated_ns=isolated("backward"),
-            backward_in_graph_ns=_run_ns(region.backward),
-            plain_eager_ns=digest.median(region.eager.plain),
-            plain_forward_ns=digest.median(plain),
-            plain_backward_ns=digest.median(region.backward.plain),
-            wall_eager_ns=_wall_ns(region.eager),
-            wall_forward_ns=_wall_ns(region.forward),
-            wall_backward_ns=_wall_ns(region.backward),
-            forward_host_ns=quantile(host_ns, 0.5) if host_ns else None,
-        ),
-        host_bound=compare(plain.samples.busy_ns, host_ns) == "slower" if known and plain.samples else None,
-    )
-
-
-def _add(totals: Sequence[Totals]) -> Totals:
-    def whole(name: str) -> float | None:
-        values = [getattr(entry, name) for entry in totals]
-        return sum(values) if values and None not in values else None
-
-    return Totals(**{field.name: whole(field.name) for field in fields(Totals)})
 
 
 def _coverage(runs: Sequence[RunRecord], n_rows: int) -> Coverage:

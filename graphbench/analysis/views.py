@@ -41,11 +41,12 @@ _DTYPES: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node. Times in nanoseconds; `share` is the fraction of all nodes' isolated medians.
+    """One node. Times in nanoseconds; `share` is the fraction of all nodes' isolated forward medians.
 
     `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed from
-    the real call's. `compiled` is the node's part of its kernels, forward and backward. Figures are worked out when
-    asked for: most rows of a large profile are never shown.
+    the real call's. `backward` is the isolated measurement of its own eager backward, whose figures are named so;
+    `compiled` is the node's part of its kernels, forward and backward. Figures are worked out when asked for: most rows
+    of a large profile are never shown.
     """
 
     region: str
@@ -90,6 +91,37 @@ class NodeRow:
     def in_graph_ns(self) -> float | None:
         """Median in real execution order."""
         return self.digest.median(self.node.in_graph)
+
+    @property
+    def backward(self) -> Measurement:
+        """The isolated measurement of its eager backward."""
+        return self.node.backward_isolated
+
+    @property
+    def backward_unfaithful(self) -> bool:
+        """Whether that gave other gradients than in the run."""
+        return is_unfaithful(self.backward)
+
+    @property
+    def backward_summary(self) -> Summary | None:
+        """Statistics of the isolated samples of its eager backward."""
+        return self.digest.summary(self.backward)
+
+    @property
+    def backward_p50_ns(self) -> float | None:
+        """Median of those samples, without the other statistics."""
+        return self.digest.median(self.backward)
+
+    @property
+    def backward_in_graph_ns(self) -> float | None:
+        """Median of its eager backward in real execution order."""
+        return self.digest.median(self.node.backward_in_graph)
+
+    @property
+    def has_backward(self) -> bool:
+        """Whether its backward has any time, eager or compiled."""
+        times = (self.backward_p50_ns, self.backward_in_graph_ns, self.compiled.backward_ns)
+        return any(time is not None for time in times)
 
     @property
     def host_ns(self) -> float | None:

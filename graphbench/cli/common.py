@@ -204,13 +204,18 @@ def failed_rows(record: ProfileRecord) -> tuple[str, ...]:
 
 
 def _failures(record: ProfileRecord) -> Iterator[tuple[str, str]]:
+    from graphbench.analysis.missing import post_grad_name, sides
+
     for region in record.regions:
         if region.status == "failed":
             yield region.key, region.reason
-        for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward)):
+        for name, side in sides(region):
             yield from _failed(f"{region.key} {name}", side.plain)
         for row in region.nodes:
             yield from _failed(f"{region.key} {row.name}", row.isolated, row.in_graph)
+            yield from _failed(f"{region.key} backward of {row.name}", row.backward_isolated, row.backward_in_graph)
+        for post_grad in region.post_grad:
+            yield from _failed(f"{region.key} {post_grad_name(post_grad)}", post_grad.isolated)
         for kernel in region.kernels:
             yield from _failed(f"{region.key} {kernel.key}", kernel.isolated, kernel.in_graph)
     if record.step is not None:

@@ -13,7 +13,8 @@ from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
-    from graphbench.analysis.diff import Diff, DiffRow, DiffTotal
+    from graphbench.analysis.diff import Diff, DiffRow
+    from graphbench.analysis.diff_totals import DiffTotal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +73,10 @@ class DiffCommand(Command[DiffOptions]):
 
 
 def judged(result: Diff) -> Diff:
-    """What the gate looks at: everything but the eager total, which says nothing of the code that was compiled."""
-    return replace(result, totals=tuple(total for total in result.totals if total.name != "eager"))
+    """What the gate looks at: everything but the eager totals, which say nothing of the code that was compiled."""
+    from graphbench.analysis.diff_totals import EAGER_TOTALS
+
+    return replace(result, totals=tuple(total for total in result.totals if total.name not in EAGER_TOTALS))
 
 
 def doubts(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
@@ -87,7 +90,8 @@ def doubts(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
 def regression_text(worst: DiffRow | DiffTotal, limit: float) -> str:
     """Which row became slower, from what to what, and what was allowed."""
     region = getattr(worst, "region", None)
-    name = f"{region}/{worst.name}" if region is not None else f"the total of {worst.name}"
+    backward = "the backward of " if getattr(worst, "phase", "forward") == "backward" else ""
+    name = f"{backward}{region}/{worst.name}" if region is not None else f"the total of {worst.name}"
     slowdown = None if worst.ratio is None else worst.ratio - 1
     return (
         f"regression: {name}: {format_duration(worst.before_ns)} before, {format_duration(worst.after_ns)} after, "

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from graphbench.errors import UsageError
-from graphbench.tensors import spec_of, tensors_of
+from graphbench.tensors import random_tangent, spec_of, tensors_of
 
 Gradients = tuple[torch.Tensor | None, ...]
 
@@ -35,20 +36,25 @@ class Backward:
     """
 
     outputs: list[torch.Tensor]
-    inputs: list[torch.Tensor]
+    inputs: Sequence[torch.Tensor] | Sequence[GradientEdge]
     tangents: list[torch.Tensor]
     repeatable: bool = False
     allow_unused: bool = True
 
     @classmethod
-    def of_run(cls, results: Any, args: Sequence[Any]) -> Backward | None:
-        """The backward of a forward run, with random tangents, or `None` when nothing in it requires grad."""
-        outputs = [tensor for tensor in tensors_of(results) if tensor.requires_grad and tensor.grad_fn is not None]
-        inputs = [tensor for tensor in tensors_of(list(args)) if tensor.requires_grad]
+    def of_run(cls, results: Any, inputs: Sequence[GradientEdge]) -> Backward | None:
+        """The backward from a run's results to its inputs, with random tangents, or `None` when there is none.
+
+        Args:
+            results: what the forward returned.
+            inputs: `edges_of` its arguments, taken before it ran.
+        """
+        found = {id(tensor): tensor for tensor in tensors_of(results)}.values()  # one tangent each
+        outputs = [tensor for tensor in found if tensor.requires_grad and tensor.grad_fn is not None]
         if not outputs or not inputs:
             return None
         with torch.no_grad():
-            tangents = [torch.randn_like(output) for output in outputs]
+            tangents = [random_tangent(output) for output in outputs]
         return cls(outputs, inputs, tangents)
 
     def run(self) -> Gradients:
@@ -61,6 +67,14 @@ class Backward:
                 retain_graph=self.repeatable,
                 allow_unused=self.allow_unused,
             )
+
+
+def edges_of(args: Sequence[Any]) -> list[GradientEdge]:
+    """Where gradients of arguments arrive, also after a run has written those in place.
+
+    Source: `torch.autograd.graph.get_gradient_edge`, torch 2.11 to 2.14.
+    """
+    return [get_gradient_edge(tensor) for tensor in tensors_of(list(args)) if tensor.requires_grad]
 
 
 def backward_of(

@@ -38,11 +38,16 @@ _COMPILING = threading.RLock()
 class CompiledGraph:
     """One graph that Inductor compiled for a region.
 
-    `artifact` is its `CompiledFxGraph`, `None` for a no-op graph. `fault` says why its kernels could not be mapped.
+    `artifact` is its `CompiledFxGraph`, `None` for a no-op graph; `lowered` the graph after all of Inductor's passes,
+    the very one that it lowered. `fault` says why its kernels could not be mapped.
+
+    Source: `torch._inductor.compile_fx._InProcessFxCompile.codegen_and_compile` changes the graph in place, and nothing
+    changes it afterwards, torch 2.11, 2.13 and 2.14.
     """
 
     phase: Phase
     artifact: Any
+    lowered: fx.GraphModule | None = None
     post_grad: tuple[PostGradNode, ...] = ()
     kernels: tuple[KernelOrigins, ...] = ()
     fault: str = ""
@@ -133,7 +138,7 @@ def compile_region(
         if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
             on_graph(CompiledGraph(phase, None))
             return artifact
-        on_graph(_mapped(phase, artifact, emitted, inner_gm.graph, dynamo_graphs, joint))
+        on_graph(_mapped(phase, artifact, emitted, inner_gm, dynamo_graphs, joint))
         return artifact
 
     with functorch_config.patch(enable_autograd_cache=False):
@@ -159,15 +164,15 @@ def _mapped(
     phase: Phase,
     artifact: Any,
     emitted: hook.Emitted,
-    graph: fx.Graph,
+    lowered: fx.GraphModule,
     dynamo_graphs: Mapping[int, str | None],
     joint: JointGraph,
 ) -> CompiledGraph:
     try:
-        nodes, kernels = hook.to_records(emitted, graph, phase, dynamo_graphs, joint)
+        nodes, kernels = hook.to_records(emitted, lowered.graph, phase, dynamo_graphs, joint)
     except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
-        return CompiledGraph(phase, artifact, fault=f"{type(error).__name__}: {error}")
-    return CompiledGraph(phase, artifact, nodes, kernels, emitted.fault or joint.fault)
+        return CompiledGraph(phase, artifact, lowered, fault=f"{type(error).__name__}: {error}")
+    return CompiledGraph(phase, artifact, lowered, nodes, kernels, emitted.fault or joint.fault)
 
 
 def owners_of_graphs(gm: fx.GraphModule) -> dict[int, str | None]:

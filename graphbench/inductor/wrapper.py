@@ -119,7 +119,31 @@ def _uncaptured(wrapper: Wrapper, hook: Callable[..., Any]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def around_calls(graph: CompiledGraph, enter: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-    """While inside, every call of the compiled graph runs within `enter()`.
+    """While inside, every call of the compiled graph runs within `enter()`."""
+
+    def around(below: Callable[[list[Any]], Any], args: list[Any]) -> Any:
+        with enter():
+            return below(args)
+
+    with _in_front(graph, around):
+        yield
+
+
+@contextlib.contextmanager
+def before_calls(graph: CompiledGraph, look: Callable[[list[Any]], None]) -> Iterator[None]:
+    """While inside, `look` is shown the inputs of every call of the compiled graph first; it must leave them alone."""
+
+    def before(below: Callable[[list[Any]], Any], args: list[Any]) -> Any:
+        look(args)
+        return below(args)
+
+    with _in_front(graph, before):
+        yield
+
+
+@contextlib.contextmanager
+def _in_front(graph: CompiledGraph, stand_in: Callable[[Callable[[list[Any]], Any], list[Any]], Any]) -> Iterator[None]:
+    """Let `stand_in(below, args)` stand in for the graph's callable; `below` empties the list that it is given.
 
     Source: `CompiledFxGraph.current_callable`, read on each call, torch 2.11, 2.13 and 2.14.
     """
@@ -127,8 +151,7 @@ def around_calls(graph: CompiledGraph, enter: Callable[[], AbstractContextManage
     below = artifact.current_callable
 
     def call(args: list[Any]) -> Any:
-        with enter():
-            return below(args)
+        return stand_in(below, args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     artifact.current_callable = call

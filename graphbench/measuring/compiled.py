@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from graphbench.device_records import TritonConfig
-from graphbench.execution.backward import Backward
+from graphbench.execution.backward import Backward, edges_of
 from graphbench.execution.replay import shadow
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
@@ -29,7 +29,10 @@ RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias") 
 
 @dataclass(slots=True)
 class CompiledSide:
-    """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far."""
+    """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far.
+
+    `unfused` has the ops of its lowered graph alone, by post-grad node; `unfused_stopped` says why some are missing.
+    """
 
     graph: CompiledGraph
     wrapper: wrappers.Wrapper
@@ -38,6 +41,8 @@ class CompiledSide:
     calls: dict[str, int] = field(default_factory=dict)
     differences: dict[str, Comparison] = field(default_factory=dict)
     configs: dict[str, TritonConfig | None] = field(default_factory=dict)
+    unfused: dict[str, Measurement] = field(default_factory=dict)
+    unfused_stopped: str = ""
 
     @classmethod
     def of(cls, graph: CompiledGraph) -> CompiledSide:
@@ -83,7 +88,7 @@ class CompiledSide:
                 return function(*args, **kwargs)
             call = self._call(site, function, args, kwargs)
             result, verdict = isolator.isolate(call, lambda: function(*args, **kwargs))
-            self.isolated[row] = self._stamped(verdict.measurement)
+            self.isolated[row] = self.stamped(verdict.measurement)
             self.configs[row] = triton_config(function)
             self._compare(site, args, kwargs, result, expected)
             tick()
@@ -91,8 +96,8 @@ class CompiledSide:
 
         return wrappers.labelled(self.wrapper, on_kernel)
 
-    def _stamped(self, measurement: Measurement) -> Measurement:
-        """A backward kernel's inputs descend from random tangents, whatever the policy."""
+    def stamped(self, measurement: Measurement) -> Measurement:
+        """A backward graph's inputs descend from random tangents, whatever the policy."""
         if self.graph.phase == "forward" or measurement.values is None:
             return measurement
         return replace(measurement, values="synthetic")
@@ -179,7 +184,8 @@ def pending_backward(region: Region) -> Backward | None:
     capture = region.capture
     assert capture is not None
     args = shadow(capture.values)
-    return Backward.of_run(region.compiled_call(args), args)
+    edges = edges_of(args)
+    return Backward.of_run(region.compiled_call(args), edges)
 
 
 def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:

@@ -1,4 +1,4 @@
-"""The eager side of a region: its nodes labelled in order, and each isolated where its live inputs are."""
+"""The eager side of a region: its nodes labelled in order, each isolated with its backward where its inputs live."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class EagerResults:
     """What the isolating pass found, by node name; `values` are eager results wanted for comparison with kernels."""
 
     isolated: dict[str, Measurement] = field(default_factory=dict)
+    backward: dict[str, Measurement] = field(default_factory=dict)
     kinds: dict[str, NodeKind] = field(default_factory=dict)
     outputs: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     values: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -81,6 +82,7 @@ def isolate_nodes(
         if kinds[node.name] == "state":
             result = call()
             found.isolated[node.name] = unmeasured("sets state only; runs, but is no timed row")
+            found.backward[node.name] = unmeasured("sets state only")
         else:
             result = _isolate_node(node, args, kwargs, call, isolator, found)
         found.outputs[node.name] = tuple(spec_of(tensor) for tensor in tensors_of(result))
@@ -111,6 +113,7 @@ def _isolate_node(
 ) -> Any:
     function = _function_of(node)
     unit = Call(node.name, function, args, kwargs, identity=node.target, state=_live_state(), with_grad=True)
+    found.backward[node.name] = isolator.isolate_backward(unit)  # before the real call may write its arguments
     result, verdict = isolator.isolate(unit, call)
     found.isolated[node.name] = verdict.measurement
     if verdict.has_effect is False:
@@ -152,6 +155,7 @@ def node_records(
             kind=found.kinds.get(node.name, node.kind),
             outputs=found.outputs.get(node.name, node.outputs),
             isolated=found.isolated.get(node.name, unmeasured(behind)),
+            backward_isolated=found.backward.get(node.name, unmeasured(behind)),
             in_graph=in_graph.get(
                 node.name, unmeasured("sets state only" if node.kind == "state" else reason or behind)
             ),

@@ -13,14 +13,18 @@ from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import NO_BATCH
 from graphbench.errors import GraphbenchError, first_line
+from graphbench.execution.backward import backward_on_this_thread
+from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.specs import unit_key
 from graphbench.measuring.options import Timers
 from graphbench.records import Measurement, Policy
+from graphbench.tensors import tensors_of
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times
 
-UNDEFINED = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted")
+UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
+NO_BACKWARD = "none of its results requires grad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,36 +88,83 @@ class Isolator:
         kwargs = {name: value for name, value in call.kwargs.items() if name != "stream"}
         return unit_key(call.identity, call.args, kwargs, call.state, self.policy)
 
+    def isolate_backward(self, call: Call) -> Measurement:
+        """Time the backward of a call on pooled copies, from random tangents. The real call is not made.
+
+        Args:
+            call: the call, with its live arguments, before it is made.
+
+        Returns:
+            A measurement, skipped for a call without backward. `shared_with` names the row whose backward was measured
+            in this one's place.
+        """
+        if not torch.is_grad_enabled() or not any(
+            tensor.requires_grad for tensor in tensors_of((call.args, dict(call.kwargs)))
+        ):
+            return Measurement(status="skipped", reason=NO_BACKWARD)
+        key = ("backward", self._key(call))
+        if key in self.done:
+            first, verdict = self.done[key]
+            return replace(verdict.measurement, shared_with=first)
+        measurement = self._alone(lambda _: self._backward(call))
+        if measurement.status == "ok":
+            self.done[key] = (call.row, Verdict(measurement))
+        return measurement
+
+    def _backward(self, call: Call) -> Measurement:
+        def ready() -> BackwardUnit:
+            unit = BackwardUnit(call.row, call.function, call.args, call.kwargs, values=self.policy.values)
+            if unit.has_backward:
+                unit.trial()
+            return unit
+
+        with backward_on_this_thread():
+            unit = ready()
+            if not unit.has_backward:
+                return Measurement(status="skipped", reason=NO_BACKWARD)
+            measurement = self._batched(self._timed(unit), unit, ready)
+        return measurement if measurement.values is None else replace(measurement, values="synthetic")
+
     def _measure(self, call: Call) -> tuple[BenchUnit | None, Verdict]:
-        unit: BenchUnit | None = None
+        units: list[BenchUnit] = []
+
+        def timed(stream: int | None) -> Measurement:
+            units.append(self._unit(call, stream))
+            return self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream))
+
+        measurement = self._alone(timed)
+        if not units:
+            return None, Verdict(measurement)
+        return units[0], Verdict(measurement, units[0].is_view, units[0].has_effect)
+
+    def _alone(self, timed: Callable[[int | None], Measurement]) -> Measurement:
+        """What `timed(stream)` measures, or a failed measurement that says what it raised."""
         rng = RngState(self.device)
         try:
             with _own_stream(self.device) as stream:
-                unit = self._unit(call, stream)
-                measurement = self._batched(self._timed(unit), call, unit, stream)
-                return unit, Verdict(measurement, unit.is_view, unit.has_effect)
+                return timed(stream)
         except GraphbenchError as error:
-            return unit, Verdict(Measurement(status="failed", reason=error.message))
+            return Measurement(status="failed", reason=error.message)
         except Exception as error:  # noqa: BLE001 - whatever the user's op raises fails its row, not the run
             reason = f"alone it raises {type(error).__name__}: {first_line(error)}"
-            return unit, Verdict(Measurement(status="failed", reason=reason))
+            return Measurement(status="failed", reason=reason)
         finally:
             rng.restore()  # the real call must draw what it would have drawn
 
-    def _timed(self, unit: BenchUnit) -> Measurement:
+    def _timed(self, unit: BenchUnit | BackwardUnit) -> Measurement:
         if unit.device == "cpu" != self.device.type and not unit.may_launch_nothing:
             return Measurement(status="skipped", reason=f"runs on the CPU, not on {self.device}")
         timers, policy = self.timers, self.policy
         return loop.measure(timers.isolated, unit, policy, values=policy.values, clocks=timers.clocks)
 
-    def _batched(self, measurement: Measurement, call: Call, first: BenchUnit, stream: int | None) -> Measurement:
+    def _batched(self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit]) -> Measurement:
         """The measurement, with the batch times of a tiny unit beside its own."""
         samples, size = measurement.samples, self.policy.batch
         if samples is None or size is None or not 0 < quantile(samples.busy_ns, 0.5) < BATCH_BELOW_NS:
             return measurement
         hold = CudaHold(first.device) if self.device.type == "cuda" else None
         try:
-            units = [first, *(self._unit(call, stream) for _ in range(size - 1))]
+            units = [first, *(another() for _ in range(size - 1))]
             return replace(measurement, batch_ns=batch_times(self.timers.running, units, self.policy, hold=hold))
         except GraphbenchError as error:
             reason = error.message
@@ -135,8 +186,14 @@ class Isolator:
             values=self.policy.values,
             device=self.device,
             draws_apart="_scaled_dot_product" in call.row,
-            undefined=getattr(call.function, "__name__", "") in UNDEFINED or str(call.identity) in UNDEFINED,
+            undefined=not UNDEFINED.isdisjoint(_names(call)),
         )
+
+
+def _names(call: Call) -> set[str]:
+    """What a call's target is called: a function's or method's name, an `OpOverload`'s without its overload."""
+    function = call.function
+    return {getattr(function, "__name__", ""), getattr(function, "_opname", ""), str(call.identity)}
 
 
 @contextlib.contextmanager

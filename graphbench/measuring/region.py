@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,11 @@ from graphbench.isolate.compare import compare_trees
 from graphbench.measuring import compiled as compiling
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
+from graphbench.measuring.eager_backward import EagerBackward, with_backward
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
 from graphbench.measuring.runs import Label, WholeRun, measure_side, replaying, undisturbed
+from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records
 from graphbench.provenance.fates import fates
 from graphbench.records import (
     Comparison,
@@ -51,7 +53,7 @@ def skipped(region: Region, reason: str) -> RegionRecord:
         inputs=capture.records if capture else (),
         ambient=capture.ambient if capture else None,
         nodes=tuple(_marked(node, reason) for node in region.nodes),
-        post_grad=_post_grad(sides),
+        post_grad=_post_grad(sides, reason),
         kernels=tuple(kernel for side in sides for kernel in side.records({}, reason)),
     )
 
@@ -62,19 +64,18 @@ def _known_sides(region: Region) -> list[CompiledSide]:
     return [CompiledSide.of(graph) for graph in graphs if graph.artifact.compiled_fn_runner is not None]
 
 
-def _post_grad(sides: Iterable[CompiledSide]) -> tuple[PostGradNode, ...]:
-    nodes = (node for side in sides for node in side.graph.post_grad)
-    return tuple(node for node in nodes if node.op not in ("placeholder", "get_attr"))
+def _post_grad(sides: Iterable[CompiledSide], reason: str) -> tuple[PostGradNode, ...]:
+    return tuple(node for side in sides for node in post_grad_records(side, reason))
 
 
 def _marked(node: NodeRecord, reason: str) -> NodeRecord:
     missing = Measurement(status="skipped", reason=reason)
-    return replace(node, isolated=missing, in_graph=missing)
+    return replace(node, isolated=missing, in_graph=missing, backward_isolated=missing, backward_in_graph=missing)
 
 
 def unit_count(region: Region) -> int:
     """How many units measuring the region will visit, for the progress bar."""
-    return len(region.nodes) + sum(len(graph.kernels) for graph in region.graphs)
+    return len(region.nodes) + sum(len(graph.kernels) + n_ops(graph) for graph in region.graphs)
 
 
 def measure_region(region: Region, timers: Timers, policy: Policy, tick: Tick) -> RegionRecord:
@@ -146,10 +147,12 @@ class _Measuring:
         absent: tuple[Side, dict[str, Measurement]] = (Side(reason=self._no_backward()), {})
         (eager, eager_rows), (forward, forward_rows) = measured["eager"], measured["forward"]
         backward, backward_rows = measured.get("backward", absent)
+        eager_backward, eager_backward_rows = measured.get("eager_backward", absent)
         found, outputs = self._isolate()
         nodes = node_records(self.region, found, eager_rows, eager.reason)
+        nodes = with_backward(nodes, eager_backward_rows, eager_backward.reason)
         kernels = self._kernels(forward_rows, forward) + self._kernels(backward_rows, backward, "backward")
-        return self._assemble(nodes, kernels, (eager, forward, backward), outputs)
+        return self._assemble(nodes, kernels, (eager, eager_backward, forward, backward), outputs)
 
     def _runs(self, label: Label) -> dict[str, tuple[WholeRun, Callable[[], list[str]]]]:
         """Every whole run of the region by its side's name, with the rows that it labels."""
@@ -158,6 +161,9 @@ class _Measuring:
             "eager": (eager_run(region, label), lambda: [node.name for node in region.nodes]),
             "forward": (compiling.forward_run(region, label, forward), forward.rows if forward else list),
         }
+        if self.has_backward or self.problem:  # a compiled replay that failed says nothing of eager's
+            eager_backward = EagerBackward(region, label)
+            runs["eager_backward"] = (eager_backward.whole_run(), eager_backward.rows)
         if self.has_backward and backward is not None:
             runs["backward"] = (compiling.backward_run(region, label, backward), backward.rows)
         return runs
@@ -194,15 +200,21 @@ class _Measuring:
     def _kernels_one_by_one(self, forward: CompiledSide | None, expected: dict[str, tuple[str, torch.Tensor]]) -> Any:
         run = compiling.forward_run(self.region, Label(), None)
         run.prepare()
-        with forward.isolating(self.isolator, expected, self.tick) if forward else contextlib.nullcontext():
+        with self._isolating(forward, expected) if forward else contextlib.nullcontext():
             result = run.run()
         backward = self.sides.get("backward")
         if self.has_backward and backward is not None:
             pending = compiling.backward_run(self.region, Label(), backward)
             pending.prepare()
-            with backward.isolating(self.isolator, {}, self.tick):
+            with self._isolating(backward, {}):
                 pending.run()
         return result
+
+    @contextlib.contextmanager
+    def _isolating(self, side: CompiledSide, expected: dict[str, tuple[str, torch.Tensor]]) -> Iterator[None]:
+        """While inside, the side's first call is preceded by its ops alone, and each of its kernels is isolated."""
+        with side.isolating(self.isolator, expected, self.tick), isolating_ops(side, self.isolator, self.tick):
+            yield
 
     def _kernels(self, rows: dict[str, Measurement], side: Side, phase: str = "forward") -> tuple[KernelRecord, ...]:
         compiled = self.sides.get(phase)
@@ -212,12 +224,12 @@ class _Measuring:
         self,
         nodes: tuple[NodeRecord, ...],
         kernels: tuple[KernelRecord, ...],
-        sides: tuple[Side, Side, Side],
+        sides: tuple[Side, Side, Side, Side],
         outputs: Comparison | None,
     ) -> RegionRecord:
         region, capture = self.region, self.region.capture
         assert capture is not None
-        post_grad = _post_grad(self.sides.values())
+        post_grad = _post_grad(self.sides.values(), self.problem)
         results = [
             source.name
             for source in next(node for node in region.gm.graph.nodes if node.op == "output").all_input_nodes
@@ -236,8 +248,9 @@ class _Measuring:
             post_grad=post_grad,
             kernels=kernels,
             eager=sides[0],
-            forward=sides[1],
-            backward=sides[2],
+            eager_backward=sides[1],
+            forward=sides[2],
+            backward=sides[3],
             outputs=outputs,
             captured_bytes=capture.nbytes,
             notes=tuple(self.notes),

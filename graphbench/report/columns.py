@@ -1,19 +1,20 @@
-"""The columns of every table, once: name, unit, value, place. Text, Markdown and CSV all read these."""
+"""The columns of all tables but the per-node ones: name, unit, value, place. Text, Markdown and CSV all read these."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from graphbench.analysis.diff import DiffRow
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
-from graphbench.analysis.views import GapRow, NodeRow
+from graphbench.analysis.views import GapRow
 from graphbench.errors import UsageError
 from graphbench.records import Comparison, NodeRole, Role
 from graphbench.report.column import Column
-from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, in_csv, of_one_call
-from graphbench.report.names import shorten_fate, shorten_head, shorten_kernel_of_kind, shorten_source, shorten_tail
+from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, of_one_call
+from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_source
+from graphbench.report.node_columns import NODE_COLUMNS, TRAINING_NODE_COLUMNS, row_marks, tail_ratio
 
 _ROLE_WORDS: tuple[tuple[Role, str], ...] = (
     ("executes", ""),
@@ -24,6 +25,10 @@ _ROLE_WORDS: tuple[tuple[Role, str], ...] = (
 )
 
 
+BACKWARD_SIGN = "∂ "
+"""Stands for `backward of` in tables, where it would take the room of the names."""
+
+
 def find_sort(text: str) -> str:
     """A sort key as tables know it, from what a user typed; capitals do not matter.
 
@@ -31,28 +36,21 @@ def find_sort(text: str) -> str:
         UsageError: no table of a report has such a column; the hint lists the headers.
     """
     word = " ".join(text.split()).casefold()
-    columns: list[Column[Any]] = [*NODE_COLUMNS, *FUSION_COLUMNS, *GAP_COLUMNS, *LAUNCH_COLUMNS, *CONFIG_COLUMNS]
+    nodes = (*NODE_COLUMNS, *TRAINING_NODE_COLUMNS)
+    columns: list[Column[Any]] = [*nodes, *FUSION_COLUMNS, *GAP_COLUMNS, *LAUNCH_COLUMNS, *CONFIG_COLUMNS]
     shown = ["cost", *dict.fromkeys(column.word for column in columns if column.shown != "csv")]
     if word not in shown and word not in {column.key for column in columns}:
         raise UsageError(f"unknown sort key {text!r}", hint=f"sort by one of: {', '.join(shown)}", subject="sort")
     return word
 
 
-def _of_isolated(pick: Callable[[Summary], float | None]) -> Callable[[NodeRow], object]:
-    return lambda row: None if row.isolated is None else pick(row.isolated)
-
-
 def _of_fused(pick: Callable[[Summary], float | None]) -> Callable[[FusionRow], object]:
     return lambda row: None if row.fused is None else pick(row.fused)
 
 
-def _tail_ratio(summary: Summary) -> float | None:
-    return summary.p90 / summary.p50 if summary.p50 else None
-
-
-def _marks(row: NodeRow | FusionRow) -> str:
-    """`=`: measured in the place of an equal unit; `!`: it carries a warning, or its isolated result was wrong."""
-    return ("=" if row.shared_with else "") + ("!" if row.warnings or row.unfaithful else "")
+def _recomputed_mark(row: FusionRow) -> str:
+    """`*`: a part of it was computed by another kernel before."""
+    return "*" if row.recomputed_ns else ""
 
 
 def _repeat_mark(row: DiffRow) -> str:
@@ -88,45 +86,6 @@ def _difference_size(row: FusionRow) -> float | None:
     return size if size is not None else 0.0 if row.difference.equal else float("inf")
 
 
-def _compiled(phase: Literal["forward_ns", "backward_ns"]) -> Callable[[NodeRow], object]:
-    return lambda row: getattr(row.compiled, phase)
-
-
-NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
-    Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
-    Column(name="node", key="name", kind="text", get=lambda row: row.name),
-    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
-    Column(name="kind", key="kind", kind="text", get=lambda row: row.kind, shown="csv"),
-    Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs, shrink=10),
-    Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns, marks=_marks),
-    Column(name="p90", key="isolated_p90", kind="time", get=_of_isolated(lambda s: s.p90)),
-    Column(name="batch", key="batch_p50", kind="time", get=lambda row: row.device.batch_ns),
-    Column(name="p10", key="isolated_p10", kind="time", get=_of_isolated(lambda s: s.p10), shown="wide"),
-    Column(name="iqr", key="isolated_iqr", kind="time", get=_of_isolated(lambda s: s.iqr), shown="wide"),
-    Column(name="mean", key="isolated_mean", kind="time", get=_of_isolated(lambda s: s.mean), shown="wide"),
-    Column(name="min", key="isolated_min", kind="time", get=_of_isolated(lambda s: s.minimum), shown="wide"),
-    Column(name="max", key="isolated_max", kind="time", get=_of_isolated(lambda s: s.maximum), shown="wide"),
-    Column(name="p90/\np50", key="isolated_p90_over_p50", kind="number", get=_of_isolated(_tail_ratio), shown="wide"),
-    Column(name="n", key="samples", kind="number", get=_of_isolated(lambda s: s.n), shown="wide"),
-    Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
-    Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
-    Column(name="com-\npiled", key="compiled_forward", kind="time", get=_compiled("forward_ns"), shown="wide"),
-    Column(name="back-\nward", key="compiled_backward", kind="time", get=_compiled("backward_ns"), shown="nonzero"),
-    Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
-    COUNT_COLUMN,
-    Column(name="fate", key="fate", kind="text", get=lambda row: row.fate, shrink=22, shorten=shorten_fate),
-    Column(name="kernels", key="kernels", kind="text", get=lambda row: " ".join(row.kernels), shown="csv"),
-    Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
-    Column(name="module", key="module", kind="text", get=lambda row: row.module, shown="wide", shorten=shorten_tail),
-    Column(name="state", key="state", kind="text", get=lambda row: row.state, shown="csv"),
-    Column(name="reason", key="reason", kind="text", get=lambda row: row.reason, shown="csv"),
-    Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
-    Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
-    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
-    *in_csv(LAUNCH_COLUMNS),
-)
-
-
 def _one_call_statistics() -> tuple[Column[FusionRow], ...]:
     """Statistics of isolated samples: they stand beside times of all calls of a site, and say that they are of one."""
     picks: tuple[tuple[str, str, Callable[[Summary], float]], ...] = (
@@ -144,7 +103,7 @@ def _one_call_statistics() -> tuple[Column[FusionRow], ...]:
     ]
     return (
         *times,
-        Column(name="p90/\np50", key="isolated_p90_over_p50", kind="number", get=_of_fused(_tail_ratio), shown="wide"),
+        Column(name="p90/\np50", key="isolated_p90_over_p50", kind="number", get=_of_fused(tail_ratio), shown="wide"),
         Column(name="n", key="samples", kind="number", get=_of_fused(lambda s: s.n), shown="wide"),
     )
 
@@ -163,11 +122,14 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="kind", key="kind", kind="text", get=lambda row: row.kind, shorten=shorten_head),
     Column(name="calls", key="calls", kind="number", get=lambda row: row.calls, shown="several"),
     Column(
-        name="nodes", key="nodes", kind="text", get=lambda row: roles_text(row.roles), shrink=12, shorten=shorten_head
+        name="nodes",
+        key="nodes",
+        kind="text",
+        get=lambda row: roles_text(row.roles),
+        brief=lambda row: roles_text(row.roles).replace("backward of ", BACKWARD_SIGN),
+        shrink=12,
+        shorten=shorten_head,
     ),
-    Column(name="fused", key="all_calls_fused_p50", kind="time", get=lambda row: row.fused_ns, marks=_marks),
-    Column(name="batch", key="all_calls_batch_p50", kind="time", get=lambda row: row.batch_ns),
-    *_one_call_statistics(),
     Column(name="eager", key="eager_p50", kind="time", get=lambda row: row.eager.p50_ns if row.eager else None),
     Column(
         name="eager p10", key="eager_p10", kind="time", get=lambda r: r.eager.p10_ns if r.eager else None, shown="csv"
@@ -175,9 +137,14 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(
         name="eager p90", key="eager_p90", kind="time", get=lambda r: r.eager.p90_ns if r.eager else None, shown="csv"
     ),
+    Column(name="unfused", key="unfused", kind="time", get=lambda row: row.unfused_ns, marks=_recomputed_mark),
+    Column(name="recom-\nputed", key="recomputed", kind="time", get=lambda row: row.recomputed_ns, shown="wide"),
+    Column(name="fused", key="all_calls_fused_p50", kind="time", get=lambda row: row.fused_ns, marks=row_marks),
     Column(name="saved", key="saved", kind="time", get=lambda row: row.saved_ns),
     Column(name="ratio", key="ratio", kind="ratio", get=lambda row: row.ratio),
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
+    Column(name="batch", key="all_calls_batch_p50", kind="time", get=lambda row: row.batch_ns),
+    *_one_call_statistics(),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
     Column(name="1 call\nhost", key="one_call_host", kind="time", get=lambda row: row.host_ns, shown="wide"),
     Column(
@@ -194,13 +161,6 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
     Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
     *of_one_call((COUNT_COLUMN, *LAUNCH_COLUMNS, *CONFIG_COLUMNS)),
-)
-
-NODE_LAUNCH_COLUMNS: tuple[Column[NodeRow], ...] = (
-    *(column for column in NODE_COLUMNS if column.key in ("region", "name", "op_type")),
-    Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns),
-    COUNT_COLUMN,
-    *LAUNCH_COLUMNS,
 )
 
 FUSION_LAUNCH_COLUMNS: tuple[Column[FusionRow], ...] = (
@@ -225,6 +185,7 @@ DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
     Column(name="node", key="name", kind="text", get=lambda row: row.name),
     Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
+    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_head),
     Column(name="change", key="change", kind="text", get=lambda row: row.change, shown="several", shrink=5),
     Column(name="before", key="before", kind="time", get=lambda row: row.before_ns, marks=_repeat_mark),
     Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),

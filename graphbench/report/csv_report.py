@@ -13,7 +13,8 @@ from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import FUSION_COLUMNS, NODE_COLUMNS, find_sort
+from graphbench.report.columns import FUSION_COLUMNS, find_sort
+from graphbench.report.node_columns import NODE_COLUMNS, node_sort_keys
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,8 +38,7 @@ class CsvReporter:
         check_options("csv", options, ("table", "top", "sort"))
         table, sort, top = options.get("table", "nodes"), find_sort(options.get("sort", "cost")), options.get("top")
         if table == "nodes":
-            keys = sort_keys(NODE_COLUMNS, "isolated_p50")
-            return _write(NODE_COLUMNS, sort_rows(node_rows(record), keys, sort, top))
+            return _write(NODE_COLUMNS, sort_rows(node_rows(record), node_sort_keys(), sort, top))
         if table == "fusions":
             rows = [row for region in record.regions for row in fusion_rows(region, grain_ns=verdict_grain_ns(record))]
             return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), sort, top))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from graphbench.analysis.diff import Diff, DiffTotal
+from graphbench.analysis.diff import Diff
+from graphbench.analysis.diff_totals import DiffTotal
 from graphbench.analysis.stats import SAME_WITHIN
 from graphbench.analysis.views import sort_rows
 from graphbench.report.base import DEFAULT_WIDTH

@@ -7,17 +7,21 @@ from collections.abc import Sequence
 
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.fusion import FusionRow
-from graphbench.analysis.views import NodeRow
+from graphbench.analysis.views import NodeRow, is_unfaithful
 from graphbench.analysis.warning_kinds import UNSTABLE, warning_kind
+from graphbench.records import Measurement
 from graphbench.report.names import clean
 from graphbench.report.overview import names_text
 from graphbench.units import count_text
 
 DETAILS_SHOWN = 3
-BACKWARD = (
-    "backward: its part of the compiled backward, whose kernels are divided over their nodes by the bytes that each "
-    "moves in them"
+SIDE_BY_SIDE = (
+    "eager fwd, eager bwd: the node's forward and backward alone; comp. fwd, comp. bwd: its part of the compiled "
+    "kernels, which are divided over their nodes by the bytes that each moves in them"
 )
+DIFFERENTIATES = "∂: backward of"
+UNFUSED = "unfused: the kernel's post-grad nodes one by one, called eagerly"
+RECOMPUTED = "* in part of nodes that another kernel has computed before"
 BATCH = (
     "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs; only rows "
     f"under {BATCH_BELOW_NS / 1e3:g} µs a call have one"
@@ -38,21 +42,35 @@ Rows = Sequence[NodeRow] | Sequence[FusionRow]
 def legend(rows: Rows, *, many: bool, wide: bool) -> list[str]:
     """What a table of nodes or fusions needs explained. `many` regions: rows are named with theirs."""
     lines = []
-    if any(row.shared_with for row in rows):
+    measured = _measured(rows, many)
+    if any(entry.shared_with for _, entry in measured):
         lines.append("= measured once for several equal ones")
     groups: dict[str, list[tuple[str, str]]] = {}
-    for row in rows:
-        for warning in row.warnings:
+    for name, entry in measured:
+        for warning in entry.warnings:
             kind = warning_kind(warning)
-            groups.setdefault(kind, []).append((row_name(row, many), warning[len(kind) :].removeprefix(":").strip()))
-    lines += [f"! {clean(_warning(kind, found, len(rows), wide))}" for kind, found in groups.items()]
-    if any(row.unfaithful for row in rows):
+            groups.setdefault(kind, []).append((name, warning[len(kind) :].removeprefix(":").strip()))
+    lines += [f"! {clean(_warning(kind, found, len(measured), wide))}" for kind, found in groups.items()]
+    if any(is_unfaithful(entry) for _, entry in measured):
         lines.append("! unfaithful: see the warning above")
-    if any(isinstance(row, NodeRow) and row.compiled.backward_ns for row in rows):
-        lines.append(BACKWARD)
+    if any(isinstance(row, NodeRow) and row.has_backward for row in rows):
+        lines.append(SIDE_BY_SIDE)
+    if any(isinstance(row, FusionRow) and any(r.role == "differentiates" for r in row.roles) for row in rows):
+        lines.append(DIFFERENTIATES)
+    if any(isinstance(row, FusionRow) and row.unfused_ns is not None for row in rows):
+        lines.append(UNFUSED)
+    if any(isinstance(row, FusionRow) and row.recomputed_ns for row in rows):
+        lines.append(RECOMPUTED)
     if any(row.device.batch_ns is not None for row in rows):
         lines.append(BATCH)
     return lines
+
+
+def _measured(rows: Rows, many: bool) -> list[tuple[str, Measurement]]:
+    """What the marks of a table are about, by name: its rows alone, and the backwards of its nodes."""
+    found = [(row_name(row, many), row.device.measurement) for row in rows]
+    nodes = [row for row in rows if isinstance(row, NodeRow) and row.backward.samples is not None]
+    return found + [(f"backward of {row_name(row, many)}", row.backward) for row in nodes]
 
 
 def launch_legend(rows: Rows) -> list[str]:

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import fusion_rows
+from graphbench.analysis.shares import eager_shares
 from graphbench.analysis.summary import summary
 from graphbench.analysis.views import gap_rows, node_rows, sort_rows, verdict_grain_ns
 from graphbench.records import ProfileRecord
+from graphbench.report.balance import balance_lines
 from graphbench.report.base import RenderOptions, check_options
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import (
     FUSION_COLUMNS,
     FUSION_LAUNCH_COLUMNS,
     GAP_COLUMNS,
-    NODE_COLUMNS,
-    NODE_LAUNCH_COLUMNS,
     find_sort,
 )
 from graphbench.report.grid import build
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import launch_legend, legend
-from graphbench.report.overview import break_lines, finding_lines, replay_lines, totals_table
+from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
+from graphbench.report.overview import break_lines, finding_lines, replay_lines, totals_aligns, totals_table
 from graphbench.report.table import GAPS_NOT_RECORDED
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class MarkdownReporter:
         found = summary(record)
         title, *conditions = heading_lines(record)
         headers, totals = totals_table(found, record.policy.timer)
-        parts = [f"# {escape(title)}", _bullets(conditions), _table(headers, totals, ["left"] + ["right"] * 5)]
+        parts = [f"# {escape(title)}", _bullets(conditions), _table(headers, totals, totals_aligns(headers))]
         parts += [_bullets([*replay_lines(record), *finding_lines(record, found, wide=wide)])]
         parts += [*_nodes(record, sort, top, wide), *_fusions(record, top, wide), "## Gaps and graph breaks"]
         if record.step is not None:
@@ -58,9 +60,9 @@ class MarkdownReporter:
 
 
 def _nodes(record: ProfileRecord, sort: str, top: int | None, wide: bool) -> list[str]:
-    rows = sort_rows(node_rows(record), sort_keys(NODE_COLUMNS, "isolated_p50"), sort, top)
+    rows = sort_rows(node_rows(record), node_sort_keys(), sort, top)
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
-    parts = ["## Nodes", _rows(NODE_COLUMNS, rows, wide), _bullets(explained)]
+    parts = ["## Nodes", _rows(node_columns(rows), rows, wide), _bullets(explained)]
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:
         parts += ["### Launches", _rows(NODE_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
@@ -69,9 +71,16 @@ def _nodes(record: ProfileRecord, sort: str, top: int | None, wide: bool) -> lis
 
 def _fusions(record: ProfileRecord, top: int | None, wide: bool) -> list[str]:
     grain = verdict_grain_ns(record)
-    fusions = [row for region in record.regions for row in fusion_rows(region, grain_ns=grain)]
+    digest = Digest()
+    divided = [eager_shares(region, digest) for region in record.regions]
+    fusions = [
+        row
+        for region, shares in zip(record.regions, divided, strict=True)
+        for row in fusion_rows(region, digest, shares, grain_ns=grain)
+    ]
     rows = sort_rows(fusions, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), "cost", top)
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
+    explained += balance_lines(record.regions, divided, digest)
     parts = ["## Fusions", _rows(FUSION_COLUMNS, rows, wide), _bullets(explained)]
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:

@@ -2,67 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from graphbench.analysis.clocks import ClockCounts, clock_counts
-from graphbench.analysis.missing import Mismatches, NotMeasured
+from graphbench.analysis.missing import Mismatches, NotMeasured, What, sides
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
+from graphbench.analysis.totals import BeforeAfter
 from graphbench.records import EVENT_TIMERS, SHARED_CPU_NOTE, Comparison, ProfileRecord, TimerName
 from graphbench.report.names import clean, shorten_kernel
-from graphbench.units import MISSING, count_text, format_coverage, format_duration, format_percent, format_ratio
+from graphbench.units import count_text, format_coverage, format_duration, format_percent, format_ratio
 
 NAMES_SHOWN = 4
+REASONS_SHOWN = 6
 NAME_WIDTH = 48
 
 
 def totals_table(summary: ProfileSummary, timer: TimerName) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of the before/after table: eager, compiled forward, what that saved, compiled backward."""
-    totals = summary.total
-    partial = _partial(summary)
+    """Header and rows of the before/after table: forward, and where there is one backward and both, on each basis.
+
+    Columns for which no row has a value are left out, and so is the phase where there is only one.
+    """
     # On the CPU busy time is wall time, and the plain run's is taken without any instrument.
     on_cpu = timer == "wallclock"
-    wall = ("wall (no instrument)", totals.wall_eager_ns, totals.wall_forward_ns, totals.wall_backward_ns)
-    on_device = "plain run (between events)" if timer in EVENT_TIMERS else "plain run (device busy)"
-    plain = "plain run (wall, uninstrumented)" if on_cpu else on_device
-    lines = [] if on_cpu or all(value is None for value in wall[1:]) else [wall]
-    lines += [
-        (plain, totals.plain_eager_ns, totals.plain_forward_ns, totals.plain_backward_ns),
-        ("in-graph (labelled run)", totals.eager_in_graph_ns, totals.forward_in_graph_ns, totals.backward_in_graph_ns),
-        (f"Σ isolated{partial}", totals.eager_isolated_ns, totals.forward_isolated_ns, totals.backward_isolated_ns),
+    walls = [line for line in summary.before_after if line.basis == "wall"]
+    hidden = "wall" if on_cpu or all(line.eager_ns is line.compiled_ns is None for line in walls) else None
+    lines = [line for line in summary.before_after if line.basis != hidden]
+    headers = ["", "", "eager", "unfused", "compiled", "saved", "speedup"]
+    rows = [
+        [
+            line.span if position == 0 or lines[position - 1].span != line.span else "",
+            _basis(line, timer),
+            *map(format_duration, (line.eager_ns, line.unfused_ns, line.compiled_ns, line.saved_ns)),
+            format_ratio(line.speedup),
+        ]
+        for position, line in enumerate(lines)
     ]
-    rows = []
-    for name, eager_ns, forward_ns, backward_ns in lines:
-        whole = not (partial and name.endswith(partial))
-        known = whole and eager_ns is not None and forward_ns is not None
-        saved_ns = eager_ns - forward_ns if known and eager_ns is not None and forward_ns is not None else None
-        ratio = eager_ns / forward_ns if known and eager_ns is not None and forward_ns else None
-        times = (format_duration(eager_ns), format_duration(forward_ns), format_duration(saved_ns), format_ratio(ratio))
-        rows.append([name, *times, format_duration(backward_ns)])
-    headers = ["", "eager", "compiled", "saved", "eager/compiled", "backward"]
-    if all(row[-1] == MISSING for row in rows):
-        return headers[:-1], [row[:-1] for row in rows]
-    return headers, rows
+    without = {0} if all(line.span == "forward" for line in lines) else set()
+    without |= {3} if all(line.unfused_ns is None for line in lines) else set()
+    return _without(headers, without), [_without(row, without) for row in rows]
 
 
-def _partial(summary: ProfileSummary) -> str:
-    """How many rows a sum of isolated times is of, unless of all: such a sum is not set against another."""
-    n_nodes = summary.nodes.timed + summary.nodes.skipped + summary.nodes.failed
-    if summary.nodes.timed == n_nodes and summary.kernels.timed == summary.kernels.total:
-        return ""
-    return f" ({summary.nodes.timed}/{n_nodes} nodes, {summary.kernels.timed}/{summary.kernels.total} kernels)"
+def totals_aligns(headers: Sequence[str]) -> list[str]:
+    """Names stand left, numbers right."""
+    return ["right" if header else "left" for header in headers]
+
+
+def _without(cells: Sequence[str], positions: Container[int]) -> list[str]:
+    return [cell for position, cell in enumerate(cells) if position not in positions]
+
+
+def _basis(line: BeforeAfter, timer: TimerName) -> str:
+    """What the times of a line are; a sum that is not of all rows says of how many."""
+    if line.basis == "wall":
+        return "wall (no instrument)"
+    if line.basis == "plain":
+        on_device = "between events" if timer in EVENT_TIMERS else "device busy"
+        return f"plain run ({'wall, uninstrumented' if timer == 'wallclock' else on_device})"
+    if line.basis == "in_graph":
+        return "in-graph (labelled run)"
+    timed = line.timed
+    if timed is None:
+        return "Σ isolated"
+    parts = [] if timed.whole else [f"{timed.nodes[0]}/{timed.nodes[1]} nodes"]
+    parts += [f"{timed.post_grad[0]}/{timed.post_grad[1]} post-grad"] if timed.post_grad[0] < timed.post_grad[1] else []
+    parts += [] if timed.whole else [f"{timed.kernels[0]}/{timed.kernels[1]} kernels"]
+    return f"Σ isolated ({', '.join(parts)})" if parts else "Σ isolated"
 
 
 def replay_lines(record: ProfileRecord) -> list[str]:
     """Which in-graph times are of CUDA-graph replays."""
     many = len(record.regions) > 1
-    sides = [
+    replayed = [
         (f"{region.key} {name}" if many else name, side.graph_nodes)
         for region in record.regions
-        for name, side in (("eager", region.eager), ("forward", region.forward), ("backward", region.backward))
+        for name, side in sides(region)
         if side.graph_nodes is not None
     ]
-    return [f"{name}: in-graph times are of CUDA-graph replays ({nodes} nodes each)" for name, nodes in sides]
+    return [f"{name}: in-graph times are of CUDA-graph replays ({nodes} nodes each)" for name, nodes in replayed]
 
 
 def finding_lines(record: ProfileRecord, summary: ProfileSummary, *, wide: bool = False) -> list[str]:
@@ -135,14 +152,20 @@ def _differences(found: Sequence[tuple[str, Comparison]]) -> str:
 
 
 def not_measured_lines(missing: Iterable[NotMeasured]) -> list[str]:
-    """What has no time, grouped by reason."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
+    """What has no time, grouped by reason; of many reasons the most frequent, and how many rows the others are."""
+    groups: dict[What, dict[tuple[str, str], list[str]]] = {}
     for entry in missing:
-        groups.setdefault((entry.what, entry.status, entry.reason), []).append(entry.row)
-    return [
-        f"not measured: {count_text(len(rows), what)} {status}: {clean(reason)} ({names_text(rows)})"
-        for (what, status, reason), rows in groups.items()
-    ]
+        groups.setdefault(entry.what, {}).setdefault((entry.status, entry.reason), []).append(entry.row)
+    lines: list[str] = []
+    for what, by_reason in groups.items():
+        ordered = sorted(by_reason.items(), key=lambda found: -len(found[1]))
+        for (status, reason), rows in ordered[:REASONS_SHOWN]:
+            lines.append(f"not measured: {count_text(len(rows), what)} {status}: {clean(reason)} ({names_text(rows)})")
+        rest = [rows for _, rows in ordered[REASONS_SHOWN:]]
+        if rest:
+            more = count_text(sum(map(len, rest)), f"more {what}")
+            lines.append(f"not measured: {more} for {count_text(len(rest), 'other reason')}, which JSON lists")
+    return lines
 
 
 def break_lines(record: ProfileRecord) -> list[str]:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow, fusion_rows
-from graphbench.analysis.shares import Shares, shares
+from graphbench.analysis.missing import expected_backwards
+from graphbench.analysis.shares import eager_shares
 from graphbench.analysis.summary import summary
-from graphbench.analysis.views import gap_rows, node_rows, sort_rows, verdict_grain_ns
+from graphbench.analysis.views import NodeRow, gap_rows, node_rows, sort_rows, verdict_grain_ns
 from graphbench.collector import collector_paused
 from graphbench.records import ProfileRecord
+from graphbench.report.balance import balance_lines
 from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import (
     FUSION_COLUMNS,
     FUSION_LAUNCH_COLUMNS,
     GAP_COLUMNS,
-    NODE_COLUMNS,
-    NODE_LAUNCH_COLUMNS,
     find_sort,
 )
 from graphbench.report.diff_table import render_diff
@@ -27,12 +27,14 @@ from graphbench.report.grid import Grid, build, draw, wrap
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import launch_legend, legend, row_name
 from graphbench.report.names import clean
+from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.overview import (
     NAMES_SHOWN,
     break_lines,
     finding_lines,
     names_text,
     replay_lines,
+    totals_aligns,
     totals_table,
 )
 from graphbench.units import format_duration, format_percent
@@ -101,23 +103,24 @@ class _Tables:
         """The per-node table, its marks explained, and why times are missing."""
         rows = node_rows(record, self.digest)
         many = len(record.regions) > 1
-        keys = sort_keys(NODE_COLUMNS, "isolated_p50")
-        lines = self._table("Nodes, isolated", NODE_COLUMNS, rows, keys, self._without(record))
+        keys = node_sort_keys()
+        lines = self._table("Nodes, isolated", node_columns(rows), rows, keys, self._without(record))
         lines += legend(rows, many=many, wide=self._wide)
         lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
+        lines += _reasons(_without_backward(record, rows))
         ran = [row for row in rows if row.device.told] if self._wide else []
         if ran:
             lines += ["", *self._table("Launches of nodes, isolated", NODE_LAUNCH_COLUMNS, ran, keys)]
         return lines + launch_legend(ran)
 
     def fusions(self, record: ProfileRecord) -> list[str]:
-        """The per-fusion table, the eager time that belongs to no kernel, and why times are missing."""
-        divided = {region.key: shares(region, self.digest) for region in record.regions}
+        """The per-fusion table, sums of nodes and kernels that must agree, and why times are missing."""
+        divided = [eager_shares(region, self.digest) for region in record.regions]
         grain = verdict_grain_ns(record)
         rows = [
             row
-            for region in record.regions
-            for row in fusion_rows(region, self.digest, divided[region.key], grain_ns=grain)
+            for region, shares in zip(record.regions, divided, strict=True)
+            for row in fusion_rows(region, self.digest, shares, grain_ns=grain)
         ]
         listed, folded = (rows, []) if self._wide else _without_unowned(rows)
         many = len(record.regions) > 1
@@ -125,7 +128,8 @@ class _Tables:
         keys = sort_keys(FUSION_COLUMNS, "all_calls_fused_p50")
         lines = self._table(title, FUSION_COLUMNS, listed, keys, self._without(record))
         lines += _folded(folded, [row for row in rows if row.phase == "backward"])
-        lines += legend(rows, many=many, wide=self._wide) + _without_kernel(divided.values())
+        lines += legend(rows, many=many, wide=self._wide)
+        lines += balance_lines(record.regions, divided, self.digest)
         lines += _reasons([(row_name(row, many), cause) for row in rows for cause in row.causes])
         ran = [row for row in rows if row.device.told] if self._wide else []
         if ran:
@@ -173,13 +177,20 @@ class _Tables:
 
 def _plain_grid(headers: list[str], rows: list[list[str]]) -> Grid:
     n = len(headers)
-    aligns = ["left"] + ["right"] * (n - 1)
-    return Grid(headers=headers, rows=rows, aligns=aligns, shrink=[None] * n, shorten=[None] * n)
+    return Grid(headers=headers, rows=rows, aligns=totals_aligns(headers), shrink=[None] * n, shorten=[None] * n)
 
 
 def _region_note(record: ProfileRecord) -> list[str]:
     n_regions = sum(region.status == "ok" for region in record.regions)
     return [f"({n_regions} regions, each run once)"] if n_regions > 1 else []
+
+
+def _without_backward(record: ProfileRecord, rows: Sequence[NodeRow]) -> list[tuple[str, str]]:
+    """Nodes whose eager backward should stand in the table and does not, and why."""
+    many = len(record.regions) > 1
+    expected = {(region.key, node.name) for region in record.regions for node in expected_backwards(region)}
+    missing = [row for row in rows if row.backward.samples is None and (row.region, row.name) in expected]
+    return [(row_name(row, many), f"no eager backward: {row.backward.reason}") for row in missing]
 
 
 def _reasons(missing: Sequence[tuple[str, str]]) -> list[str]:
@@ -208,13 +219,3 @@ def _folded(folded: Sequence[FusionRow], backward: Sequence[FusionRow]) -> list[
     share = f" ({format_percent(time_ns / total_ns)} of backward's)" if total_ns else ""
     kernels = f"{len(folded)} backward kernels of no known node"
     return [f"not listed: {kernels}: {format_duration(time_ns)} in-graph{share}; wide lists them"]
-
-
-def _without_kernel(divided: Iterable[Shares]) -> list[str]:
-    """The eager time that belongs to no kernel, by fate: with the eager column it adds up to all nodes' time."""
-    totals: dict[str, float] = {}
-    for region in divided:
-        for fate, time in region.without_kernel.items():
-            totals[fate] = totals.get(fate, 0.0) + time.p50_ns
-    parts = ", ".join(f"{fate} {format_duration(time_ns)}" for fate, time_ns in totals.items() if time_ns)
-    return [f"eager time of nodes without a kernel: {parts}"] if parts else []

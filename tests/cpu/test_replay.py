@@ -10,7 +10,7 @@ import torch
 from torch import fx, nn
 
 from graphbench.errors import CaptureError
-from graphbench.execution.backward import Backward, backward_on_this_thread
+from graphbench.execution.backward import Backward, backward_on_this_thread, edges_of
 from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import CapturedInput, Geometry, shadow
 
@@ -118,7 +118,7 @@ def test_a_written_tensor_without_storage_is_cloned() -> None:
 
 def test_backward_gives_gradients_and_touches_no_grad() -> None:
     x = torch.ones(3, requires_grad=True)
-    pending = Backward.of_run(x * 2, [x])
+    pending = Backward.of_run(x * 2, edges_of([x]))
     assert pending is not None
     (gradient,) = pending.run()
     assert gradient is not None
@@ -128,17 +128,17 @@ def test_backward_gives_gradients_and_touches_no_grad() -> None:
 
 def test_nothing_that_requires_grad_has_no_backward() -> None:
     x = torch.ones(3)
-    assert Backward.of_run(x * 2, [x]) is None
+    assert Backward.of_run(x * 2, edges_of([x])) is None
 
 
 def test_an_input_returned_as_it_is_has_no_backward() -> None:
     x = torch.ones(3, requires_grad=True)
-    assert Backward.of_run([x], [x]) is None
+    assert Backward.of_run([x], edges_of([x])) is None
 
 
 def test_an_unused_input_gets_no_gradient() -> None:
     x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
-    pending = Backward.of_run(x * 2, [x, y])
+    pending = Backward.of_run(x * 2, edges_of([x, y]))
     assert pending is not None
     assert pending.run()[1] is None
 

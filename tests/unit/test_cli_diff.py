@@ -11,7 +11,7 @@ import pytest
 
 from graphbench import cli, document
 from graphbench.analysis import diff as analysis
-from graphbench.analysis.diff import DiffTotal
+from graphbench.analysis.diff_totals import DiffTotal
 from graphbench.cli.diff import regression_text
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord, Side, StepRecord
 from tests.factories import cpu_run, node, profile, region, steady

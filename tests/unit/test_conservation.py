@@ -22,7 +22,7 @@ from graphbench.records import (
     StepRecord,
     StepRow,
 )
-from tests.factories import cpu_run, device_run, executes, kernel, measurement, node, profile, region, steady
+from tests.factories import cpu_run, device_run, executes, kernel, measurement, node, post_grad, profile, region, steady
 from tests.samples import cpu_profile, gpu_profile
 
 
@@ -110,6 +110,14 @@ def test_kernels_are_summed_against_the_run_of_their_own_phase(phase: Any) -> No
         document.check(profile(region([], kernels, **wrong)))
 
 
+def test_nodes_backwards_are_summed_against_the_eager_backward() -> None:
+    rows = [steady(50_000.0), steady(70_000.0)]
+    nodes = [node("a", in_graph=steady(9.0), backward_in_graph=rows[0]), node("b", backward_in_graph=rows[1])]
+    document.check(profile(region(nodes, eager_backward=Side(run=cpu_run(rows)))))
+    with pytest.raises(ConservationError, match=r"regions\[r0\]\.eager_backward: in sample 0"):
+        document.check(profile(region(nodes, eager_backward=Side(run=cpu_run(rows[:1])))))
+
+
 def test_step_rows_are_summed_against_the_step() -> None:
     record = gpu_profile()
     assert record.step is not None
@@ -144,6 +152,7 @@ def test_sums_are_proven_on_reading_too() -> None:
 OK = steady(5.0)
 assert OK.samples is not None
 SHARED = dataclasses.replace(OK, shared_with="a")
+SHARED_OP = dataclasses.replace(OK, shared_with="forward:a")
 POST_GRAD = PostGradNode(name="g", phase="forward", op="call_function", target="aten.add", inputs=())
 NEGATIVE = (5.0, -1.0)
 
@@ -230,6 +239,48 @@ RAGGED = dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.
             "regions[r0].b.isolated.shared_with",
             "the same samples",
             id="shared, but other samples",
+        ),
+        pytest.param(
+            profile(region([node("a", 5.0), node("b", backward=SHARED)])),
+            "regions[r0].b.backward_isolated.shared_with",
+            "the same samples",
+            id="a backward shared with a forward",
+        ),
+        pytest.param(
+            profile(region([node("a", 6.0)], post_grad=(post_grad("a", 5.0), post_grad("b", SHARED)))),
+            "regions[r0].forward:b.isolated.shared_with",
+            "the same samples",
+            id="an op shared with the node of another op's name",
+        ),
+        pytest.param(
+            profile(region(post_grad=(post_grad("a", 6.0), post_grad("b", SHARED_OP)))),
+            "regions[r0].forward:b.isolated.shared_with",
+            "the same samples",
+            id="an op shared, but other samples",
+        ),
+        pytest.param(
+            profile(region(post_grad=(post_grad("a", measurement(-1.0), phase="backward"),))),
+            "regions[r0].post_grad[backward:a].isolated.samples.busy_ns",
+            "no negative value",
+            id="negative time of an op",
+        ),
+        pytest.param(
+            with_node(backward_isolated=measurement(-1.0)),
+            "regions[r0].nodes[relu].backward_isolated.samples.busy_ns",
+            "no negative value",
+            id="negative time of a backward",
+        ),
+        pytest.param(
+            with_node(backward_in_graph=measurement(1.0, timer="cupti")),
+            "regions[r0].nodes[relu].backward_in_graph.timer",
+            "wallclock",
+            id="another timer in a backward",
+        ),
+        pytest.param(
+            profile(region(eager_backward=Side(wall_ns=NEGATIVE))),
+            "regions[r0].eager_backward.wall_ns",
+            "no negative value",
+            id="negative wall time of an eager backward",
         ),
         pytest.param(
             with_node(isolated=dataclasses.replace(OK, samples=Samples(busy_ns=(), host_ns=()))),

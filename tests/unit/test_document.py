@@ -262,14 +262,14 @@ def test_arguments_nested_beyond_reason_are_refused_on_reading_and_writing() -> 
 
 
 def test_a_newer_schema_asks_for_an_upgrade() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 3, expected at most 2") as caught:
-        document.loads(replaced(("schema_version",), 3))
+    with pytest.raises(ProfileFormatError, match="schema 4, expected at most 3") as caught:
+        document.loads(replaced(("schema_version",), 4))
     assert "upgrade graphbench" in (caught.value.hint or "")
 
 
 def test_an_older_schema_asks_to_measure_again() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 1, expected 2") as caught:
-        document.loads(replaced(("schema_version",), 1))
+    with pytest.raises(ProfileFormatError, match="schema 2, expected 3") as caught:
+        document.loads(replaced(("schema_version",), 2))
     assert "measure again" in (caught.value.hint or "")
 
 

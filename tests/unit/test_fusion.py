@@ -129,9 +129,10 @@ def test_a_node_without_a_time_leaves_its_kernel_without_an_eager_time() -> None
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        (kernel("k", 5.0, phase="backward", roles=(executes("a"),)), "backward"),
-        (kernel("k", 5.0, roles=(NodeRole(node="a", role="prepares"),)), "only prepares a copy for a"),
-        (kernel("k", 5.0), "no node of the model"),
+        (kernel("k", 5.0, phase="backward"), "no node of the model is known for it"),
+        (kernel("k", 5.0, roles=(NodeRole(node="a", role="prepares"),)), "only prepares what others read, for a"),
+        (kernel("k", 5.0, roles=(executes("of_another_graph"),)), "its nodes have no time"),
+        (kernel("k", 5.0, roles=(NodeRole(node="a", role="contributes"),)), "no node of the model is known for it"),
     ],
 )
 def test_a_kernel_without_comparable_nodes_says_why(made: KernelRecord, reason: str) -> None:

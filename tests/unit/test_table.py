@@ -177,8 +177,8 @@ def test_a_step_that_is_more_or_less_than_its_region_has_its_own_coverage_line(r
 
 
 def test_without_an_instrument_wall_time_comes_first_and_what_compiling_saved_is_said() -> None:
-    (row,) = (line for line in table(gpu_profile()).splitlines() if line.startswith("wall (no instrument)"))
-    assert row.split()[3:] == ["320.0", "µs", "190.0", "µs", "130.0", "µs", "1.68x", "62.00", "µs"]
+    row, *_ = (line for line in table(gpu_profile()).splitlines() if "wall (no instrument)" in line)
+    assert " ".join(row.split()) == "forward wall (no instrument) 320.0 µs – 190.0 µs 130.0 µs 1.68x"
 
 
 def test_on_the_cpu_the_plain_run_is_the_wall_time_and_not_shown_twice() -> None:
@@ -240,7 +240,7 @@ def test_a_few_backward_kernels_of_no_known_node_are_listed() -> None:
 
 
 def test_a_reason_that_many_rows_share_is_said_once_with_their_number() -> None:
-    line = "– no eager time: a backward kernel, whose eager counterpart is no node: 6 rows"
+    line = "– no eager time: no node of the model is known for it: 5 rows"
     assert table(backward_kernels(5)).splitlines().count(line) == 1
 
 
@@ -271,7 +271,7 @@ def test_all_times_of_a_table_have_one_unit() -> None:
     made = kernel("k", 9_990.0, roles=(executes("a"),))
     text = table(profile(region([node("a", 10_000.0)], [made])))
     (row,) = (line for line in text.splitlines() if line.startswith("k:0"))
-    assert row.split()[3:6] == ["9.99", "10.0", "0.0100"]
+    assert row.split()[3:6] == ["10.0", "9.99", "0.0100"]
 
 
 def test_on_the_cpu_host_time_is_no_column_of_its_own() -> None:

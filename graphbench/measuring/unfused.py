@@ -1,0 +1,126 @@
+"""Unfused times: the graph that Inductor lowered, run op by op before the compiled call, each op isolated meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphbench.capture import ambient
+from graphbench.errors import first_line
+from graphbench.execution.lowered import run_lowered
+from graphbench.inductor import wrapper as wrappers
+from graphbench.inductor.compile import CompiledGraph
+from graphbench.measuring.compiled import CompiledSide
+from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.runs import unmeasured
+from graphbench.records import Measurement, Phase, PostGradNode, Status, post_grad_row
+from graphbench.tensors import shares_storage, tensors_of
+
+VIEW = "a view"
+HOST = "computes no tensor"
+NESTED = "part of a graph that an op runs: timed as that op"
+COLLECTIVE = "a collective: alone, ranks would not call it equally often"
+COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor", "symm_mem")
+
+
+def n_ops(graph: CompiledGraph) -> int:
+    """How many ops isolating a graph's will visit."""
+    if graph.lowered is None or not graph.post_grad:
+        return 0
+    return sum(node.op.startswith("call_") for node in graph.lowered.graph.nodes)
+
+
+@contextlib.contextmanager
+def isolating_ops(side: CompiledSide, isolator: Isolator, tick: Callable[[], None]) -> Iterator[None]:
+    """While inside, the graph's first call is preceded by a run of its ops one by one, each isolated.
+
+    Args:
+        side: the graph; its `unfused` is filled in.
+        isolator: times the units.
+        tick: called after every op.
+    """
+
+    def before(args: list[Any]) -> None:
+        if n_ops(side.graph) and not side.unfused:
+            _isolate_ops(side, args, isolator, tick)
+
+    with wrappers.before_calls(side.graph, before):
+        yield
+
+
+def _isolate_ops(side: CompiledSide, args: Sequence[Any], isolator: Isolator, tick: Callable[[], None]) -> None:
+    lowered, found = side.graph.lowered, side.unfused
+    assert lowered is not None
+
+    def visit(node: fx.Node, node_args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
+        result, measurement = _isolate_op(side.graph.phase, node, node_args, kwargs, call, isolator)
+        found[node.name] = side.stamped(measurement)
+        tick()
+        return result
+
+    def lost(node: fx.Node, status: Status, reason: str) -> None:
+        found[node.name] = Measurement(status=status, reason=reason)
+        tick()
+
+    try:
+        with _as_compiled():
+            run_lowered(lowered, args, visit, lost)
+    except Exception as error:  # noqa: BLE001 - the compiled call behind it must be made whatever this run raises
+        side.unfused_stopped = f"the run of the lowered graph raised {type(error).__name__}: {first_line(error)}"
+
+
+@contextlib.contextmanager
+def _as_compiled() -> Iterator[None]:
+    """No gradients and no autocast, as inside compiled code: both are in the graph already. Generators do not move."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(ambient.rng_untouched())
+        stack.enter_context(torch.no_grad())
+        for kind in ambient.DEVICE_TYPES:
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
+
+
+def _isolate_op(
+    phase: Phase,
+    node: fx.Node,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    call: Callable[[], Any],
+    isolator: Isolator,
+) -> tuple[Any, Measurement]:
+    """The op's real result, and what it takes alone. A view that copies after all (`reshape`) is no view."""
+    target: Any = node.target
+    if not isinstance(target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
+        result = call()
+        return result, unmeasured(VIEW if tensors_of(result) else HOST)
+    if target.namespace in COLLECTIVES:
+        return call(), unmeasured(COLLECTIVE)
+    real = call
+    if getattr(target, "is_view", False) or str(target).startswith("aten.sym_"):
+        viewed = call()
+        outputs, inputs = tensors_of(viewed), tensors_of((args, kwargs))
+        if all(shares_storage(output, inputs) for output in outputs):
+            return viewed, unmeasured(VIEW if outputs else HOST)
+        real = lambda: viewed  # noqa: E731 - the call has been made
+    unit = Call(post_grad_row(phase, node.name), target, args, kwargs, identity=target)
+    result, verdict = isolator.isolate(unit, real)
+    return result, unmeasured(VIEW) if verdict.is_view else verdict.measurement
+
+
+def post_grad_records(side: CompiledSide, reason: str) -> tuple[PostGradNode, ...]:
+    """The graph's post-grad nodes with their unfused times; `reason` says why the graph was not run, if it was not."""
+    absent = side.unfused_stopped or reason or "not executed by the replayed call"
+    nodes = (node for node in side.graph.post_grad if node.op not in ("placeholder", "get_attr"))
+    return tuple(_record(node, side.unfused, absent) for node in nodes)
+
+
+def _record(node: PostGradNode, unfused: Mapping[str, Measurement], absent: str) -> PostGradNode:
+    measurement = unfused.get(node.name) or unmeasured(NESTED if "." in node.name else absent)
+    found_a_view = measurement.reason == VIEW and node.target != "getitem"  # some of which their schema does not tell
+    return replace(node, isolated=measurement, is_view=node.is_view or found_a_view)
