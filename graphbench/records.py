@@ -188,7 +188,8 @@ class KernelRecord:
     Inductor's comment in the generated code has for it, which runs on from compile to compile.
 
     `calls` counts its executions per run of the graph. `executes` are post-grad nodes, of which `recomputes` were
-    computed by another kernel before; `roles` the Dynamo nodes.
+    computed by another kernel before; `parts` are the fractions of those that other kernels execute too, each a part.
+    `roles` are the Dynamo nodes.
     `difference` compares what it wrote with eager's value of the same node. `config` is `None` for what is not Triton.
     """
 
@@ -200,6 +201,7 @@ class KernelRecord:
     calls: int = 0
     executes: tuple[str, ...] = ()
     recomputes: tuple[str, ...] = ()
+    parts: tuple[tuple[str, float], ...] = ()
     roles: tuple[NodeRole, ...] = ()
     isolated: Measurement = NOT_MEASURED
     in_graph: Measurement = NOT_MEASURED

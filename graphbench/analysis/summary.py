@@ -28,7 +28,7 @@ from graphbench.records import (
 )
 
 _OWNING_ROLES: Mapping[Phase, frozenset[Role]] = {
-    "forward": frozenset({"executes", "recomputes", "prepares"}),
+    "forward": frozenset({"executes", "recomputes", "prepares", "differentiates"}),
     "backward": frozenset({"executes", "recomputes", "prepares", "differentiates"}),
 }
 

@@ -7,7 +7,6 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, cast
 
 import torch
@@ -16,8 +15,9 @@ from torch import fx
 from graphbench.errors import UsageError
 from graphbench.inductor import hook
 from graphbench.inductor.joint import JointGraph, reading
+from graphbench.inductor.origins import DynamoGraphs
 from graphbench.provenance.claims import KernelOrigins
-from graphbench.records import Phase, PostGradNode
+from graphbench.records import Fate, Phase, PostGradNode
 
 OPTIONS = {
     "mode": "one of torch.compile's modes, such as 'max-autotune'",
@@ -39,7 +39,8 @@ class CompiledGraph:
     """One graph that Inductor compiled for a region.
 
     `artifact` is its `CompiledFxGraph`, `None` for a no-op graph; `lowered` the graph after all of Inductor's passes,
-    the very one that it lowered. `fault` says why its kernels could not be mapped.
+    the very one that it lowered. `fault` says why its kernels could not be mapped. `vanished` are the fates of Dynamo
+    nodes that a forward graph no longer names.
 
     Source: `torch._inductor.compile_fx._InProcessFxCompile.codegen_and_compile` changes the graph in place, and nothing
     changes it afterwards, torch 2.11, 2.13 and 2.14.
@@ -51,6 +52,7 @@ class CompiledGraph:
     post_grad: tuple[PostGradNode, ...] = ()
     kernels: tuple[KernelOrigins, ...] = ()
     fault: str = ""
+    vanished: Mapping[str, Fate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +129,7 @@ def compile_region(
     from torch._functorch import config as functorch_config
     from torch._inductor import compile_fx, config
 
-    dynamo_graphs = owners_of_graphs(gm)
-    joint = JointGraph(partial(hook.sources_of, dynamo_graphs=dynamo_graphs))
+    joint = JointGraph(DynamoGraphs.of(gm))
     given = options.patches.get("joint_custom_pre_pass", config.joint_custom_pre_pass)
 
     def inner(inner_gm: fx.GraphModule, inner_inputs: Sequence[Any], **kwargs: Any) -> Any:
@@ -138,7 +139,7 @@ def compile_region(
         if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
             on_graph(CompiledGraph(phase, None))
             return artifact
-        on_graph(_mapped(phase, artifact, emitted, inner_gm, dynamo_graphs, joint))
+        on_graph(_mapped(phase, artifact, emitted, inner_gm, joint))
         return artifact
 
     with functorch_config.patch(enable_autograd_cache=False):
@@ -165,33 +166,14 @@ def _mapped(
     artifact: Any,
     emitted: hook.Emitted,
     lowered: fx.GraphModule,
-    dynamo_graphs: Mapping[int, str | None],
     joint: JointGraph,
 ) -> CompiledGraph:
     try:
-        nodes, kernels = hook.to_records(emitted, lowered.graph, phase, dynamo_graphs, joint)
+        nodes, kernels = hook.to_records(emitted, lowered.graph, phase, joint)
+        vanished = joint.vanished(lowered.graph) if phase == "forward" else {}
     except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
         return CompiledGraph(phase, artifact, lowered, fault=f"{type(error).__name__}: {error}")
-    return CompiledGraph(phase, artifact, lowered, nodes, kernels, emitted.fault or joint.fault)
-
-
-def owners_of_graphs(gm: fx.GraphModule) -> dict[int, str | None]:
-    """`id` of every graph that Dynamo made -> the call of the top graph that runs it; `None` for the top graph itself.
-
-    Bodies of `checkpoint`, `cond`, ... are graphs inside; what they compute belongs to the call that the user sees.
-    """
-    owners: dict[int, str | None] = {id(gm.graph): None}
-
-    def visit(module: fx.GraphModule, owner: str | None) -> None:
-        for node in module.graph.nodes:
-            body = getattr(module, node.target, None) if node.op == "get_attr" and "." not in node.target else None
-            if isinstance(body, fx.GraphModule):
-                for user in node.users:
-                    owners.setdefault(id(body.graph), owner or user.name)
-                visit(body, owners[id(body.graph)])
-
-    visit(gm, None)
-    return owners
+    return CompiledGraph(phase, artifact, lowered, nodes, kernels, emitted.fault or joint.fault, vanished)
 
 
 def reset_cuda_graphs() -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import importlib
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
 
 from graphbench.errors import SetupError
-from graphbench.inductor.joint import JointGraph, Lineage, op_name
+from graphbench.inductor.joint import JointGraph
+from graphbench.inductor.origins import Lineage, op_name
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.records import Phase, PostGradNode
 
@@ -21,16 +22,24 @@ HOOK = "set_kernel_post_grad_provenance_tracing"
 IMPORTERS = ("torch._inductor.debug", "torch._inductor.codegen.triton", "torch._inductor.codegen.cpp")
 
 
+class AnnouncedIr(NamedTuple):
+    """An IR node with the buffers that it reads, and the bytes that it reads and writes."""
+
+    ir: Any
+    reads: tuple[str, ...]
+    moved_bytes: int | None
+
+
 @dataclass(slots=True)
 class Emitted:
     """What the scheduler announced while one graph was compiled. Holds FX node objects; short-lived.
 
-    Per kernel: its key, whether it is an extern call, and its IR nodes, each with the buffers that it reads. `fault`
-    says what could not be read.
+    Per kernel: its key, whether it is an extern call, and its IR nodes, each with the buffers that it reads and the
+    bytes that it moves. `fault` says what could not be read.
     """
 
     fault: str = ""
-    kernels: list[tuple[str, bool, list[tuple[Any, tuple[str, ...]]]]] = field(default_factory=list)
+    kernels: list[tuple[str, bool, list[AnnouncedIr]]] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -71,10 +80,10 @@ def listening() -> Iterator[Emitted]:
             setattr(module, HOOK, original)
 
 
-def _irs(node_schedule: Any, is_extern: bool) -> list[tuple[Any, tuple[str, ...]]]:
+def _irs(node_schedule: Any, is_extern: bool) -> list[AnnouncedIr]:
     if is_extern:
-        return [(node_schedule, _arguments(node_schedule))]
-    return [(entry.node, _reads(entry)) for entry in node_schedule if _has_origins(entry)]
+        return [AnnouncedIr(node_schedule, _arguments(node_schedule), None)]
+    return [AnnouncedIr(entry.node, _reads(entry), _moved(entry)) for entry in node_schedule if _has_origins(entry)]
 
 
 def _has_origins(entry: Any) -> bool:
@@ -85,7 +94,6 @@ def to_records(
     emitted: Emitted,
     graph: fx.Graph,
     phase: Phase,
-    dynamo_graphs: Mapping[int, str | None],
     joint: JointGraph,
 ) -> tuple[tuple[PostGradNode, ...], tuple[KernelOrigins, ...]]:
     """Plain records of one compiled graph.
@@ -94,19 +102,17 @@ def to_records(
         emitted: what `listening` collected while it was compiled.
         graph: the graph that was lowered, after all of Inductor's passes.
         phase: whether it is a region's forward or backward graph.
-        dynamo_graphs: `id` of every graph that Dynamo made for the region, and the top graph's call that runs it
-            (`None` for the top graph itself); sources in other graphs are not followed.
-        joint: the region's graph before Inductor's passes.
+        joint: the region's graph before Inductor's passes; what is not of this region is no source.
     """
     stood_in_for = joint.stood_in_for(graph, phase)
     names = _qualified_names(emitted, graph)
     nodes = tuple(
-        _post_grad_node(node, name, names, phase, _lineage(node, phase, dynamo_graphs, joint, stood_in_for))
+        _post_grad_node(node, name, names, phase, _lineage(node, phase, joint, stood_in_for))
         for node, name in names.items()
         if node.op != "output"
     )
     kernels = tuple(
-        KernelOrigins(key, is_extern, tuple(_ir_node(ir, reads, names) for ir, reads in irs))
+        KernelOrigins(key, is_extern, tuple(_ir_node(announced, names) for announced in irs))
         for key, is_extern, irs in emitted.kernels
     )
     return nodes, kernels
@@ -114,7 +120,7 @@ def to_records(
 
 def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
     """Every node of the graph and of the nested graphs that kernels come from: their own name, made unique."""
-    origins = (origin for _, _, irs in emitted.kernels for ir, _ in irs for origin in ir.origins)
+    origins = (origin for _, _, irs in emitted.kernels for announced in irs for origin in announced.ir.origins)
     nested = [other for other in dict.fromkeys(origin.graph for origin in origins) if other is not graph]
     names = {node: node.name for node in graph.nodes}
     for index, other in enumerate(nested):
@@ -122,9 +128,17 @@ def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
     return names
 
 
-def _ir_node(ir: Any, reads: tuple[str, ...], names: dict[fx.Node, str]) -> IrNode:
+def _ir_node(announced: AnnouncedIr, names: dict[fx.Node, str]) -> IrNode:
+    ir = announced.ir
     exact = names.get(ir.origin_node) if ir.origin_node is not None else None
-    return IrNode(_name(ir), exact, tuple(names[origin] for origin in ir.origins if origin in names), reads)
+    return IrNode(
+        buffer=_name(ir),
+        exact=exact,
+        origins=tuple(names[origin] for origin in ir.origins if origin in names),
+        reads=announced.reads,
+        mutates=tuple(ir.get_mutation_names()),
+        moved_bytes=announced.moved_bytes,
+    )
 
 
 def _name(ir: Any) -> str:
@@ -143,6 +157,17 @@ def _reads(entry: Any) -> tuple[str, ...]:
     return tuple(dep.name for dep in reads if not isinstance(dep, dependencies.WeakDep))
 
 
+def _moved(entry: Any) -> int:
+    """Bytes that a scheduler node reads and writes, by its own indexing: of what it slices, the slice.
+
+    Source: `torch._inductor.dependencies.Dep.numbytes_hint`, torch 2.11, 2.13 and 2.14.
+    """
+    from torch._inductor import dependencies
+
+    deps = entry.read_writes.reads | entry.read_writes.writes
+    return sum(int(dep.numbytes_hint()) for dep in deps if not isinstance(dep, dependencies.WeakDep))
+
+
 def _arguments(call: Any) -> tuple[str, ...]:
     """Names of the buffers that an extern call takes, in order. Source: `ir.ExternKernel.inputs`, torch 2.13."""
     return tuple(buffer.get_name() for buffer in getattr(call, "inputs", ()) if hasattr(buffer, "get_name"))
@@ -155,7 +180,7 @@ def _post_grad_node(
     phase: Phase,
     lineage: Lineage,
 ) -> PostGradNode:
-    is_view = node.target is not operator.getitem and bool(getattr(node.target, "is_view", False))
+    is_view = _is_view(node)
     return PostGradNode(
         name=name,
         phase=phase,
@@ -170,36 +195,31 @@ def _post_grad_node(
     )
 
 
-def _lineage(
-    node: fx.Node,
-    phase: Phase,
-    dynamo_graphs: Mapping[int, str | None],
-    joint: JointGraph,
-    stood_in_for: Mapping[str, Lineage],
-) -> Lineage:
+def _is_view(node: fx.Node) -> bool:
+    """Whether it moves nothing; an item of a view that has several, as of `split`, is one too."""
+    while node.target is operator.getitem and isinstance(node.args[0], fx.Node):
+        node = node.args[0]
+    return bool(getattr(node.target, "is_view", False))
+
+
+def _lineage(node: fx.Node, phase: Phase, joint: JointGraph, stood_in_for: Mapping[str, Lineage]) -> Lineage:
     found = stood_in_for.get(node.name)  # a new node's own meta data names but one of the nodes that it replaced
     if found is not None and (found.sources or found.differentiates):
         return found
-    sources = sources_of(node, dynamo_graphs)
-    return Lineage(sources, () if sources or phase == "forward" else joint.differentiated_by(node))
-
-
-def sources_of(node: fx.Node, dynamo_graphs: Mapping[int, str | None]) -> tuple[str, ...]:
-    """Names of the Dynamo nodes that a node came from, in order."""
-    return tuple(_sources(node.meta.get("from_node") or (), dynamo_graphs))
-
-
-def _sources(from_node: Iterable[Any], dynamo_graphs: Mapping[int, str | None]) -> dict[str, None]:
-    """Names of the Dynamo nodes that `torch.fx.traceback.NodeSource`s (torch 2.13) lead back to, in order."""
-    found: dict[str, None] = {}
-    stack = list(reversed(list(from_node)))
-    while stack:
-        source = stack.pop()
-        info = source.node_info
-        if info is not None and info.graph_id in dynamo_graphs:
-            found[dynamo_graphs[info.graph_id] or info.name] = None
-        stack.extend(reversed(source.from_node or []))
+    found = joint.lineage_of(node, phase)
+    if node.target is torch.ops.aten.copy_.default and not found.sources and not found.differentiates:
+        return Lineage(_made_of(node.args[1], joint, phase))  # the end of an input's mutation: whoever made the value
     return found
+
+
+def _made_of(value: Any, joint: JointGraph, phase: Phase) -> tuple[str, ...]:
+    """The Dynamo nodes that a value came from, directly or through nodes without any."""
+    while isinstance(value, fx.Node):
+        sources = joint.lineage_of(value, phase).sources
+        if sources or not value.all_input_nodes:
+            return sources
+        value = value.all_input_nodes[0]
+    return ()
 
 
 def _moved_bytes(node: fx.Node) -> int | None:

@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import fx
 
+from graphbench.inductor.origins import DynamoGraphs, Lineage, Names, op_name
 from graphbench.provenance.rewrites import stand_ins
-from graphbench.records import Phase
+from graphbench.provenance.vanished import Traced, vanished
+from graphbench.records import Fate, Phase
 
 Pass = Callable[[fx.Graph], Any]
-Names = tuple[str, ...]
-
-
-class Lineage(NamedTuple):
-    """As the fields of `records.PostGradNode`."""
-
-    sources: Names
-    differentiates: Names = ()
-    rewrote: bool = False
 
 
 class JointGraph:
     """One region's graph of forward and backward as it was traced; without a backward, its forward graph.
 
     Args:
-        sources_of: names of the Dynamo nodes that a node's `meta["from_node"]` leads to.
+        graphs: the graphs that Dynamo made for the region.
 
     Attributes:
         fault: why it could not be read; "" if it could.
     """
 
-    def __init__(self, sources_of: Callable[[fx.Node], Names]) -> None:
-        self._sources_of = sources_of
+    def __init__(self, graphs: DynamoGraphs) -> None:
+        self._graphs = graphs
         self._by_number: dict[int, Names] = {}
-        self._inputs: dict[str, Names] = {}
-        self._sources: dict[str, Names] = {}
+        self._traced = Traced()
         self._differentiates: dict[str, Names] = {}
         self._sums: set[str] = set()
         self._ops: dict[str, str] = {}
@@ -53,12 +45,16 @@ class JointGraph:
         """
         backward: list[fx.Node] = []
         for node in graph.nodes:
-            self._inputs[node.name] = inputs_of(node)
+            self._traced.inputs[node.name] = inputs_of(node)
             if node.op != "call_function":
                 continue
             self._ops[node.name] = op_name(node)
-            self._sources[node.name] = sources = self._sources_of(node)
-            if node.meta.get("partitioner_tag") == "is_backward":
+            self._traced.calls[node.name] = _call_text(node)
+            sources, differentiates, _ = self._graphs.lineage_of(node)
+            self._traced.sources[node.name] = sources
+            if differentiates:
+                self._differentiates[node.name] = differentiates
+            elif node.meta.get("partitioner_tag") == "is_backward":
                 backward.append(node)
             elif sources and "seq_nr" in node.meta:
                 self._by_number.setdefault(node.meta["seq_nr"], sources)
@@ -66,30 +62,51 @@ class JointGraph:
             self._differentiates[node.name] = self._differentiated(node)
 
     def _differentiated(self, node: fx.Node) -> Names:
-        if self._sources[node.name]:
+        if self._traced.sources[node.name]:
             return ()  # forward, computed again
-        gradients = [source for source in node.all_input_nodes if source.name in self._differentiates]
+        by_number = self._by_number.get(node.meta.get("seq_nr", -1), ())
+        arguments = node.all_input_nodes
+        if op_name(node) != "add" or len(arguments) != len(node.args):
+            return by_number
+        gradients = [source for source in arguments if source.name in self._differentiates]
         numbers = [None if source.name in self._sums else source.meta.get("seq_nr") for source in gradients]
-        if op_name(node) == "add" and len(gradients) == len(node.args) and node.meta.get("seq_nr") not in numbers:
+        known = len(gradients) == len(arguments) and node.meta.get("seq_nr") in numbers
+        if gradients and not (known and by_number):
             # Autograd adds up the gradients of a tensor that is used twice outside of any op's backward; the number it
             # happens to carry is that of the last op of all. It belongs to what both sides differentiate.
             self._sums.add(node.name)
             return tuple(dict.fromkeys(name for source in gradients for name in self._differentiates[source.name]))
-        return self._by_number.get(node.meta.get("seq_nr", -1), ())
+        return by_number
 
-    def differentiated_by(self, node: fx.Node) -> Names:
-        """The Dynamo nodes whose backward a node of a backward graph is part of."""
-        return self._differentiates.get(node.name) or self._by_number.get(node.meta.get("seq_nr", -1), ())
+    def lineage_of(self, node: fx.Node, phase: Phase) -> Lineage:
+        """Where a node of a lowered graph comes from.
+
+        What was traced under its name is believed first: when a pass removes a no-op, torch 2.14 gives the node before
+        it the no-op's meta data.
+        """
+        if self._ops.get(node.name) == op_name(node):
+            sources = self._traced.sources[node.name]
+            return Lineage(sources, () if sources else self._differentiates.get(node.name, ()))
+        found = self._graphs.lineage_of(node)
+        if found.sources or found.differentiates or phase == "forward":
+            return found
+        return Lineage((), self._by_number.get(node.meta.get("seq_nr", -1), ()))
+
+    def vanished(self, graph: fx.Graph) -> dict[str, Fate]:
+        """The fates of the Dynamo nodes that the lowered forward graph does not name; none if the joint is unknown."""
+        if not self._traced.calls:
+            return {}
+        return vanished(self._graphs.calls, self._traced, {node.name: inputs_of(node) for node in graph.nodes})
 
     def stood_in_for(self, graph: fx.Graph, phase: Phase) -> dict[str, Lineage]:
         """Where every node that a pass has put into `graph` comes from: from what it replaced."""
         found = {}
         lowered = {node.name: inputs_of(node) for node in graph.nodes}
         ops = {node.name: op_name(node) for node in graph.nodes}
-        for name, replaced in stand_ins(self._inputs, lowered, phase).items():
+        for name, replaced in stand_ins(self._traced.inputs, lowered, phase).items():
             sources, differentiates = (
                 tuple(dict.fromkeys(entry for node in replaced for entry in table.get(node, ())))
-                for table in (self._sources, self._differentiates)
+                for table in (self._traced.sources, self._differentiates)
             )
             same_op = {self._ops[node] for node in replaced if node in self._ops} == {ops[name]}
             found[name] = Lineage(sources, differentiates, rewrote=not same_op)
@@ -101,6 +118,12 @@ def inputs_of(node: fx.Node) -> Names:
     found: list[str] = []
     fx.map_arg((node.args, node.kwargs), lambda source: found.append(source.name))
     return tuple(found)
+
+
+def _call_text(node: fx.Node) -> str:
+    """An op and its arguments as text, equal for equal calls."""
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: f"%{source.name}%")
+    return f"{node.target} {args!r} {kwargs!r}"
 
 
 def reading(joint: JointGraph, given: Any) -> Mapping[str, Any]:
@@ -120,9 +143,3 @@ def reading(joint: JointGraph, given: Any) -> Mapping[str, Any]:
             other(graph)
 
     return {"joint_custom_pre_pass": see}
-
-
-def op_name(node: fx.Node) -> str:
-    """`addmm` of `aten.addmm.default`, `getitem` of `operator.getitem`, the name of any other target."""
-    target = node.target
-    return str(getattr(target, "_opname", None) or getattr(target, "__name__", target))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.records import KernelKind
 
 HOOK_NAME = "GRAPHBENCH_KERNEL_CALL"  # no leading underscores: names inside a class would be mangled
@@ -68,6 +69,24 @@ def instrument(source: str) -> Instrumented:
     for definition in definitions:
         _rewrite(definition, marks, cpp_kernels, sites)
     return Instrumented(ast.fix_missing_locations(ast.Module([*definitions], [])), tuple(sites))
+
+
+def unannounced(sites: Sequence[Site]) -> tuple[KernelOrigins, ...]:
+    """Calls that the wrapper makes and Inductor's scheduler never announced: each writes into its first argument.
+
+    Such are in-place fallbacks (`aten.scatter_reduce_`, `aten.index_put_`).
+    """
+    return tuple(
+        KernelOrigins(site.key, is_extern=True, irs=(_written_by(site),)) for site in sites if site.handle is None
+    )
+
+
+def _written_by(site: Site) -> IrNode:
+    arguments = tuple(name for name in site.arguments if name is not None)
+    made = site.target or f"{site.key} of {arguments[0] if arguments else 'nothing'}"
+    return IrNode(
+        buffer=made, exact=None, origins=(), reads=arguments, mutates=arguments[:1] if site.target is None else ()
+    )
 
 
 def cpp_written(module: ast.Module) -> dict[str, frozenset[int]]:

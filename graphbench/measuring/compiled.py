@@ -14,7 +14,7 @@ from graphbench.execution.backward import Backward, edges_of
 from graphbench.execution.replay import shadow
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
-from graphbench.inductor.sites import Site
+from graphbench.inductor.sites import Site, unannounced
 from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measuring.isolating import Call, Isolator
@@ -47,7 +47,8 @@ class CompiledSide:
     @classmethod
     def of(cls, graph: CompiledGraph) -> CompiledSide:
         """Prepare a graph's wrapper and work out what its kernels execute."""
-        return cls(graph, wrappers.prepare(graph), owned(graph.post_grad, graph.kernels))
+        wrapper = wrappers.prepare(graph)
+        return cls(graph, wrapper, owned(graph.post_grad, (*graph.kernels, *unannounced(wrapper.sites))))
 
     def row(self, site: Site) -> str:
         """The kernel's key within its region: `forward/name:position`."""
@@ -160,6 +161,7 @@ class CompiledSide:
             calls=self.calls.get(row, 0),
             executes=tuple(name for name in nodes if name in ownership.executes | ownership.recomputes),
             recomputes=tuple(name for name in nodes if name in ownership.recomputes),
+            parts=tuple((name, ownership.parts[name]) for name in nodes if name in ownership.parts),
             roles=roles(ownership, nodes),
             isolated=self.isolated.get(row, absent),
             in_graph=in_graph.get(row, absent),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +43,7 @@ def skipped(region: Region, reason: str) -> RegionRecord:
     """A region that is not measured, with what is known of it."""
     capture = region.capture
     sides = _known_sides(region)
+    kernels = tuple(kernel for side in sides for kernel in side.records({}, reason))
     return RegionRecord(
         key=region.key,
         compile_id=region.compile_id,
@@ -52,9 +53,9 @@ def skipped(region: Region, reason: str) -> RegionRecord:
         calls=region.calls,
         inputs=capture.records if capture else (),
         ambient=capture.ambient if capture else None,
-        nodes=tuple(_marked(node, reason) for node in region.nodes),
+        nodes=_with_fates(region, [_marked(node, reason) for node in region.nodes], sides, kernels),
         post_grad=_post_grad(sides, reason),
-        kernels=tuple(kernel for side in sides for kernel in side.records({}, reason)),
+        kernels=kernels,
     )
 
 
@@ -66,6 +67,18 @@ def _known_sides(region: Region) -> list[CompiledSide]:
 
 def _post_grad(sides: Iterable[CompiledSide], reason: str) -> tuple[PostGradNode, ...]:
     return tuple(node for side in sides for node in post_grad_records(side, reason))
+
+
+def _with_fates(
+    region: Region, nodes: Sequence[NodeRecord], sides: Iterable[CompiledSide], kernels: Sequence[KernelRecord]
+) -> tuple[NodeRecord, ...]:
+    """The nodes with what became of each."""
+    forward = [side for side in sides if side.graph.phase == "forward"]
+    vanished = {name: fate for side in forward for name, fate in side.graph.vanished.items()}
+    output = next(node for node in region.gm.graph.nodes if node.op == "output")
+    results = [source.name for source in output.all_input_nodes]
+    known = fates(nodes, _post_grad(forward, ""), kernels, results, vanished)
+    return tuple(replace(node, fate=known[node.name]) for node in nodes)
 
 
 def _marked(node: NodeRecord, reason: str) -> NodeRecord:
@@ -229,12 +242,6 @@ class _Measuring:
     ) -> RegionRecord:
         region, capture = self.region, self.region.capture
         assert capture is not None
-        post_grad = _post_grad(self.sides.values(), self.problem)
-        results = [
-            source.name
-            for source in next(node for node in region.gm.graph.nodes if node.op == "output").all_input_nodes
-        ]
-        known = fates(nodes, (node for node in post_grad if node.phase == "forward"), kernels, results)
         return RegionRecord(
             key=region.key,
             compile_id=region.compile_id,
@@ -244,8 +251,8 @@ class _Measuring:
             calls=region.calls,
             inputs=capture.records,
             ambient=capture.ambient,
-            nodes=tuple(replace(node, fate=known[node.name]) for node in nodes),
-            post_grad=post_grad,
+            nodes=_with_fates(region, nodes, self.sides.values(), kernels),
+            post_grad=_post_grad(self.sides.values(), self.problem),
             kernels=kernels,
             eager=sides[0],
             eager_backward=sides[1],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from graphbench.records import Fate, FateKind, KernelRecord, NodeRecord, PostGradNode
 
@@ -16,6 +17,7 @@ def fates(
     post_grad: Iterable[PostGradNode],
     kernels: Sequence[KernelRecord],
     results: Iterable[str],
+    vanished: Mapping[str, Fate] | None = None,
 ) -> dict[str, Fate]:
     """The fate of every node of a region.
 
@@ -24,47 +26,62 @@ def fates(
         post_grad: post-grad nodes of the forward graph.
         kernels: the region's kernels with their roles; backward kernels do not decide a fate.
         results: names of the nodes that the region returns.
+        vanished: fates of nodes that the forward graph does not name.
 
     Returns:
         A `Fate` per node name: `kernel`, `fused` or `split` for what kernels execute; `rewritten` for what kernels
-        execute as something else, which the note names; `folded` for what became a constant; `view` for what moved no
-        data; `dead` for what no result depends on; `unknown` for the rest, which every report counts.
+        execute as something else, which the note names; `folded` for what became a constant or did nothing; `merged`
+        for what is computed once for two; `view` for what moved no data; `dead` for what no result depends on;
+        `unknown` for the rest, which every report counts. What backward alone computes has the fate that it has there.
     """
     executing: dict[str, list[KernelRecord]] = {}
     companions: dict[str, set[str]] = {}
-    for kernel in kernels:
-        if kernel.phase != "forward":
-            continue
-        members = {role.node for role in kernel.roles if role.role in EXECUTING}
-        for member in members:
-            executing.setdefault(member, []).append(kernel)
-            companions.setdefault(member, set()).update(members - {member})
+    for phase in ("forward", "backward"):
+        known = frozenset(executing)
+        for kernel in kernels:
+            members = {role.node for role in kernel.roles if role.role in EXECUTING and kernel.phase == phase}
+            for member in members - known:
+                executing.setdefault(member, []).append(kernel)
+                companions.setdefault(member, set()).update(members - {member})
     lowered: dict[str, list[PostGradNode]] = {}
     by_name = {node.name: node for node in post_grad}
-    constant = _of_constants(by_name)
     for node in by_name.values():
         for source in node.sources:
             lowered.setdefault(source, []).append(node)
-    live = _live(nodes, results)
     compute = {node.name for node in nodes if node.kind == "compute"}
-    beside = {name: members & compute for name, members in companions.items()}
-    return {node.name: _fate(node, executing, beside, lowered, constant, live) for node in nodes}
+    known_of = _Known(
+        executing=executing,
+        beside={name: members & compute for name, members in companions.items()},
+        lowered=lowered,
+        constant=_of_constants(by_name),
+        live=_live(nodes, results),
+        vanished=vanished or {},
+    )
+    return {node.name: _fate(node, known_of) for node in nodes}
 
 
-def _fate(
-    node: NodeRecord,
-    executing: Mapping[str, Sequence[KernelRecord]],
-    companions: Mapping[str, set[str]],
-    lowered: Mapping[str, Sequence[PostGradNode]],
-    constant: set[str],
-    live: set[str],
-) -> Fate:
-    kernels = tuple(kernel.key for kernel in executing.get(node.name, ()))
+class _Known(NamedTuple):
+    """What decides fates.
+
+    By Dynamo node: the kernels that execute it, what these execute beside it, what it became, and fates of those
+    without a trace. Names of post-grad nodes that are constant, and of Dynamo nodes that matter.
+    """
+
+    executing: Mapping[str, Sequence[KernelRecord]]
+    beside: Mapping[str, set[str]]
+    lowered: Mapping[str, Sequence[PostGradNode]]
+    constant: set[str]
+    live: set[str]
+    vanished: Mapping[str, Fate]
+
+
+def _fate(node: NodeRecord, known: _Known) -> Fate:
+    kernels = tuple(kernel.key for kernel in known.executing.get(node.name, ()))
     if node.kind in ("state", "host"):
         return Fate(kind="unknown", kernels=kernels, note=f"{node.kind} node: no device work of its own")
     if node.kind == "view":
         return Fate(kind="view", kernels=kernels, note="materialised by a kernel" if kernels else "")
-    became = lowered.get(node.name, ())
+    became = known.lowered.get(node.name, ())
     computing = [entry for entry in became if not entry.is_view and entry.target != "getitem"]
     targets = ", ".join(dict.fromkeys(entry.target for entry in computing))
     if kernels and computing and all(entry.rewrote for entry in computing):
@@ -73,13 +90,15 @@ def _fate(
     if len(kernels) > 1:
         return Fate(kind="split", kernels=kernels)
     if kernels:
-        return Fate(kind="fused" if companions[node.name] else "kernel", kernels=kernels)
-    if node.name not in live:
+        return Fate(kind="fused" if known.beside[node.name] else "kernel", kernels=kernels)
+    if node.name not in known.live:
         return Fate(kind="dead")
-    if computing and all(entry.name in constant for entry in computing):
+    if computing and all(entry.name in known.constant for entry in computing):
         return Fate(kind="folded", note="its value is known when compiling")
     if became and all(entry.is_view for entry in became):
         return Fate(kind="view", note="lowered to views only")
+    if node.name in known.vanished:
+        return known.vanished[node.name]
     return Fate(kind="unknown", note="no kernel executes it" if became else "no post-grad node names it")
 
 

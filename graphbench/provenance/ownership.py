@@ -6,7 +6,7 @@ another kernel's buffer. What a kernel executes is the part of the graph between
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphbench.provenance.claims import Claims, Graph, KernelOrigins
@@ -15,13 +15,18 @@ from graphbench.records import PostGradNode
 
 @dataclass(slots=True)
 class Ownership:
-    """What a kernel executes, recomputes, prepares for, only reads; `holds`: buffers known to hold a node's value."""
+    """What a kernel executes, recomputes, prepares for, only reads; `holds`: buffers known to hold a node's value.
+
+    `parts` are the fractions of executed nodes of which other kernels execute the rest; over all kernels they add up
+    to 1.
+    """
 
     executes: set[str] = field(default_factory=set)
     recomputes: set[str] = field(default_factory=set)
     prepares: set[str] = field(default_factory=set)
     contributes: set[str] = field(default_factory=set)
     holds: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, float] = field(default_factory=dict)
 
 
 def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> dict[str, Ownership]:
@@ -32,17 +37,20 @@ def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> di
         kernels: the kernels of that graph, in the order in which Inductor emitted them.
 
     Returns:
-        An `Ownership` per kernel key. A node in the slices of several kernels is executed by the first, and by those
-        that write it; the others need it only as an intermediate and recompute it.
+        An `Ownership` per kernel key. A node in the slices of several kernels is executed by the first, or by those
+        that write it, each a part; the others need it only as an intermediate and recompute it.
     """
     graph = Graph(nodes)
     claims = Claims(graph, kernels)
-    written = {key: set(names.values()) for key, names in claims.written.items()}
+    written = {
+        key: {*map(graph.producer, names.values()), *claims.joined[key]} for key, names in claims.written.items()
+    }
     realized = {member for names in written.values() for name in names for member in graph.family(name)}
+    seen = {name for kernel in kernels for ir in kernel.irs for name in ir.origins}
     result: dict[str, Ownership] = {}
-    computed: set[str] = set()
+    computed = {name for names in written.values() for name in names}
     for kernel in kernels:
-        found = _slice(graph, kernel, written[kernel.key], realized)
+        found = _slice(graph, kernel, written[kernel.key], realized, seen, claims.finishes)
         recomputes = found & computed - written[kernel.key]
         executes = found - recomputes
         computed |= executes
@@ -57,11 +65,37 @@ def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> di
             contributes=origins - found - prepares,
             holds=claims.holds(kernel),
         )
+    _divide(graph, claims, kernels, result)
     return result
 
 
-def _slice(graph: Graph, kernel: KernelOrigins, outputs: set[str], realized: set[str]) -> set[str]:
-    """The nodes between what a kernel writes and what others wrote, as far as they are among its origins."""
+def _divide(graph: Graph, claims: Claims, kernels: Sequence[KernelOrigins], result: Mapping[str, Ownership]) -> None:
+    """Note the parts of nodes that several kernels execute, by the bytes that each moves for it."""
+    together: dict[str, dict[str, float]] = {}
+    for kernel in kernels:
+        for name in result[kernel.key].executes:
+            moved = [claims.joined[kernel.key].get(name)] if name in claims.joined[kernel.key] else []
+            moved += [
+                graph.nodes[name].moved_bytes if kernel.is_extern else ir.moved_bytes
+                for ir in kernel.irs
+                if claims.written[kernel.key].get(ir.buffer) == name
+            ]
+            together.setdefault(name, {})[kernel.key] = float(sum(size or 0 for size in moved))
+    for name, sizes in together.items():
+        total = sum(sizes.values())
+        for key, size in sizes.items() if len(sizes) > 1 else ():
+            result[key].parts[name] = size / total if all(sizes.values()) else 1 / len(sizes)
+
+
+def _slice(
+    graph: Graph,
+    kernel: KernelOrigins,
+    outputs: set[str],
+    realized: Collection[str],
+    seen: Collection[str],
+    finishes: Collection[tuple[str, str]],
+) -> set[str]:
+    """The nodes between what a kernel writes and what others wrote: those among its origins, or among nobody's."""
     origins = {name for ir in kernel.irs for name in graph.known(ir.origins)}
     own = {member for name in outputs for member in graph.family(name)}
     found: set[str] = set()
@@ -71,14 +105,14 @@ def _slice(graph: Graph, kernel: KernelOrigins, outputs: set[str], realized: set
         if name in found:
             continue
         found.add(name)
-        if kernel.is_extern:  # a library call computes its op and nothing before it
+        if kernel.is_extern or (kernel.key, name) in finishes:  # a library call computes its op and nothing before it
             continue
         stack.extend(
             source
             for source in graph.nodes[name].inputs
             if source in graph.nodes and graph.computes(source) and (source in own or source not in realized)
         )
-    return found & (origins | outputs)
+    return {name for name in found if name in origins or name in outputs or name not in seen}
 
 
 def _consumers(graph: Graph, kernel: KernelOrigins) -> set[str]:

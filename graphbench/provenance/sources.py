@@ -37,22 +37,33 @@ def roles(ownership: Ownership, nodes: Mapping[str, PostGradNode]) -> tuple[Node
     for role, names in ranked:
         members = [nodes[name] for name in nodes if name in names and not nodes[name].is_view]
         if role == "executes":
-            found += _of_role("differentiates", members, lambda node: node.differentiates)
+            found += _of_role("differentiates", members, _differentiated)
         effective: Role = "recomputes" if role == "executes" and any(m.phase == "backward" for m in members) else role
-        part = [entry for entry in _of_role(effective, members) if entry.node not in placed]
+        named = _worked_for if role == "prepares" else _came_from
+        part = [entry for entry in _of_role(effective, members, named) if entry.node not in placed]
         placed |= {entry.node for entry in part}
         found += part
-    if not found:
+    if not any(entry.role != "contributes" for entry in found):
         # A copy of a view's result, such as of an expanded gradient: it has no op of its own.
         views = [nodes[name] for name in nodes if name in ownership.executes]
-        found = _of_role("differentiates", views, lambda node: node.differentiates)
+        found = [*_of_role("differentiates", views, _differentiated), *_of_role("executes", views, _came_from), *found]
     return tuple(found)
 
 
+def _came_from(node: PostGradNode) -> Sequence[str]:
+    return node.sources
+
+
+def _differentiated(node: PostGradNode) -> Sequence[str]:
+    return node.differentiates
+
+
+def _worked_for(node: PostGradNode) -> Sequence[str]:
+    return node.sources or node.differentiates
+
+
 def _of_role(
-    role: Role,
-    post_grad_nodes: Iterable[PostGradNode],
-    named: Callable[[PostGradNode], Sequence[str]] = lambda node: node.sources,
+    role: Role, post_grad_nodes: Iterable[PostGradNode], named: Callable[[PostGradNode], Sequence[str]]
 ) -> list[NodeRole]:
     through: dict[str, list[str]] = {}
     moved: dict[str, float] = {}

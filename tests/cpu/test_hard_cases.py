@@ -14,9 +14,9 @@ from graphbench import session
 from graphbench.capture import ambient
 from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
 from graphbench.errors import GraphbenchError
-from graphbench.inductor.compile import owners_of_graphs
-from graphbench.inductor.hook import Emitted, to_records
+from graphbench.inductor.hook import AnnouncedIr, Emitted, to_records
 from graphbench.inductor.joint import JointGraph
+from graphbench.inductor.origins import DynamoGraphs
 from graphbench.isolate.bench_unit import BenchUnit
 from graphbench.isolate.specs import unit_key
 from graphbench.measuring.eager import eager_run
@@ -46,7 +46,7 @@ def checkpointed(x: torch.Tensor) -> torch.Tensor:
 def test_a_nested_graph_belongs_to_the_call_that_runs_it() -> None:
     ((gm, _),) = dynamo_graphs(checkpointed, batch().requires_grad_())
     calls = [node for node in gm.graph.nodes if node.op == "call_function" and "checkpoint" in str(node.target)]
-    owners = owners_of_graphs(gm)
+    owners = DynamoGraphs.of(gm).owners
     assert owners[id(gm.graph)] is None
     assert sorted(owner for owner in owners.values() if owner) == [calls[0].name]
 
@@ -228,9 +228,12 @@ def test_a_call_that_only_mutates_is_named_as_an_operation() -> None:
     x = graph.placeholder("x")
     call = graph.call_function(torch.relu, (x,))
     # As `torch._inductor.ir.UserDefinedTritonKernel`: a buffer without a name, whose `get_name` asserts.
-    kernel = SimpleNamespace(name=None, operation_name="op3", origin_node=None, origins=[call], inputs=[])
-    emitted = Emitted(kernels=[("add_kernel_0:1", True, [(kernel, ("arg0_1",))])])
-    _, (origins,) = to_records(emitted, graph, "forward", {}, JointGraph(lambda node: ()))
+    kernel = SimpleNamespace(
+        name=None, operation_name="op3", origin_node=None, origins=[call], inputs=[], get_mutation_names=list
+    )
+    emitted = Emitted(kernels=[("add_kernel_0:1", True, [AnnouncedIr(kernel, ("arg0_1",), None)])])
+    graphs = DynamoGraphs((), {}, frozenset())
+    _, (origins,) = to_records(emitted, graph, "forward", JointGraph(graphs))
     assert origins.irs == (IrNode("op3", None, ("relu",), ("arg0_1",)),)
 
 

@@ -81,10 +81,19 @@ def test_fates(kernels: tuple[tuple[str, ...], ...], expected: dict[str, str]) -
     assert region_fates(*kernels) == expected
 
 
-def test_backward_kernels_decide_no_fate() -> None:
+def test_what_backward_alone_computes_has_its_fate_there() -> None:
     nodes = [factories.node("relu")]
     kernel = factories.kernel("k", phase="backward", roles=(factories.executes("relu"),))
-    assert fates(nodes, [], [kernel], ["relu"])["relu"].kind == "unknown"
+    assert fates(nodes, [], [kernel], ["relu"])["relu"] == Fate(kind="kernel", kernels=("backward/k:0",))
+
+
+def test_backward_adds_nothing_to_a_fate_that_forward_decides() -> None:
+    nodes = [factories.node("relu")]
+    kernels = [
+        factories.kernel("f", roles=(factories.executes("relu"),)),
+        factories.kernel("b", phase="backward", roles=(factories.executes("relu"),)),
+    ]
+    assert fates(nodes, [], kernels, ["relu"])["relu"] == Fate(kind="kernel", kernels=("forward/f:0",))
 
 
 def test_what_lowers_to_views_only_is_a_view() -> None:

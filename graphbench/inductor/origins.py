@@ -1,0 +1,94 @@
+"""The graphs that Dynamo made for a region, and the way from any later node back to their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import fx
+
+Names = tuple[str, ...]
+
+
+class Lineage(NamedTuple):
+    """As the fields of `records.PostGradNode`."""
+
+    sources: Names
+    differentiates: Names = ()
+    rewrote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoGraphs:
+    """A region's Dynamo graph and the graphs inside it.
+
+    Bodies of `checkpoint`, `cond`, ... are graphs inside; what they compute belongs to the call that the user sees. So
+    does what the backward body of an `autograd.Function` computes, but that differentiates it.
+
+    Attributes:
+        calls: names of the top graph's calls, in order.
+        owners: `id` of every graph -> the call of the top graph that runs it; `None` for the top graph itself.
+        backward: those of them that are the backward of a call.
+    """
+
+    calls: Names
+    owners: Mapping[int, str | None]
+    backward: frozenset[int]
+
+    @classmethod
+    def of(cls, gm: fx.GraphModule) -> DynamoGraphs:
+        """Read them before Inductor changes the graph.
+
+        Source: `torch.ops.higher_order.autograd_function_apply`, whose second argument is its backward body, torch
+            2.11, 2.13 and 2.14.
+        """
+        owners: dict[int, str | None] = {id(gm.graph): None}
+        backward: set[int] = set()
+
+        def visit(module: fx.GraphModule, owner: str | None) -> None:
+            for node in module.graph.nodes:
+                body = getattr(module, node.target, None) if node.op == "get_attr" and "." not in node.target else None
+                if isinstance(body, fx.GraphModule):
+                    for user in node.users:
+                        owners.setdefault(id(body.graph), owner or user.name)
+                        if op_name(user) == "autograd_function_apply" and user.args[1] is node:
+                            backward.add(id(body.graph))
+                    visit(body, owners[id(body.graph)])
+
+        visit(gm, None)
+        calls = tuple(node.name for node in gm.graph.nodes if node.op.startswith("call_"))
+        return cls(calls, owners, frozenset(backward))
+
+    def lineage_of(self, node: fx.Node) -> Lineage:
+        """The Dynamo nodes that a node came from, in order, as far as its own meta data tells.
+
+        A node that was made of a Dynamo node came from that alone, whatever it has taken the place of since.
+
+        Source: `meta["from_node"]`, a list of `torch.fx.traceback.NodeSource`, torch 2.11, 2.13 and 2.14.
+        """
+        from_node = list(node.meta.get("from_node") or ())
+        direct = [source for source in from_node if self._knows(source)]
+        sources: dict[str, None] = {}
+        differentiates: dict[str, None] = {}
+        for info in self._leads(direct or from_node):
+            found = differentiates if info.graph_id in self.backward else sources
+            found[self.owners[info.graph_id] or info.name] = None
+        return Lineage(tuple(sources), tuple(differentiates))
+
+    def _knows(self, source: Any) -> bool:
+        return source.node_info is not None and source.node_info.graph_id in self.owners
+
+    def _leads(self, from_node: Iterable[Any]) -> Iterable[Any]:
+        stack = list(reversed(list(from_node)))
+        while stack:
+            source = stack.pop()
+            if self._knows(source):
+                yield source.node_info
+            stack.extend(reversed(source.from_node or []))
+
+
+def op_name(node: fx.Node) -> str:
+    """`addmm` of `aten.addmm.default`, `getitem` of `operator.getitem`, the name of any other target."""
+    target = node.target
+    return str(getattr(target, "_opname", None) or getattr(target, "__name__", target))

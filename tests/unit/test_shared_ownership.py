@@ -1,0 +1,155 @@
+"""Nodes that several kernels compute together, and calls that nobody announced."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphbench.inductor.sites import Site, unannounced
+from graphbench.provenance.claims import IrNode, KernelOrigins
+from graphbench.provenance.ownership import owned
+from graphbench.records import PostGradNode
+
+
+def post(name: str, *inputs: str, target: str = "", view: bool = False, op: str = "call_function") -> PostGradNode:
+    moved = 0 if view else 300
+    return PostGradNode(
+        name=name, phase="forward", op=op, target=target or name, inputs=inputs, moved_bytes=moved, is_view=view
+    )
+
+
+def placeholder(name: str) -> PostGradNode:
+    return post(name, op="placeholder")
+
+
+def fused(key: str, *irs: IrNode) -> KernelOrigins:
+    return KernelOrigins(key, False, irs)
+
+
+def extern(key: str, *irs: IrNode) -> KernelOrigins:
+    return KernelOrigins(key, True, irs)
+
+
+def test_both_kernels_of_a_split_reduction_execute_it_by_the_bytes_that_they_move() -> None:
+    graph = [placeholder("x"), post("mul", "x"), post("sum", "mul")]
+    kernels = [
+        fused("first:1", IrNode("buf0", None, ("sum", "mul"), ("x",), moved_bytes=90)),
+        fused("second:2", IrNode("buf1", "sum", ("sum", "mul"), ("buf0",), moved_bytes=10)),
+    ]
+    found = owned(graph, kernels)
+    assert found["first:1"].executes == {"sum", "mul"}
+    assert found["second:2"].executes == {"sum"}
+    assert found["second:2"].recomputes == set()
+    assert found["first:1"].parts == {"sum": pytest.approx(0.9)}
+    assert found["second:2"].parts == {"sum": pytest.approx(0.1)}
+
+
+def test_the_kernel_that_adds_a_convolutions_bias_executes_a_part_of_it_and_nothing_before_it() -> None:
+    graph = [
+        placeholder("x"),
+        placeholder("w"),
+        placeholder("b"),
+        post("sin", "x"),
+        post("convolution", "sin", "w", "b"),
+    ]
+    kernels = [
+        fused("sin:1", IrNode("buf0", "sin", ("sin",), ("x",))),
+        extern("extern_kernels.convolution:2", IrNode("buf1", None, ("convolution", "sin"), ("buf0", "w"))),
+        fused("bias:3", IrNode("buf2", "convolution", ("convolution", "sin"), ("buf1", "b"), moved_bytes=100)),
+    ]
+    found = owned(graph, kernels)
+    assert found["extern_kernels.convolution:2"].executes == {"convolution"}
+    assert found["bias:3"].executes == {"convolution"}
+    assert found["bias:3"].recomputes == set()
+    assert found["bias:3"].parts == {"convolution": pytest.approx(0.25)}
+    assert found["extern_kernels.convolution:2"].parts == {"convolution": pytest.approx(0.75)}
+
+
+def test_a_copy_of_a_convolutions_weight_only_prepares_for_it() -> None:
+    graph = [
+        placeholder("x"),
+        placeholder("w"),
+        placeholder("b"),
+        post("exp", "x"),
+        post("convolution", "exp", "w", "b"),
+    ]
+    kernels = [
+        fused("exp:1", IrNode("buf0", "exp", ("exp",), ("x",))),
+        fused("weight:2", IrNode("buf1", None, ("convolution", "exp"), ("w",))),
+        extern("extern_kernels.convolution:3", IrNode("buf2", None, ("convolution", "exp"), ("buf0", "buf1"))),
+    ]
+    found = owned(graph, kernels)["weight:2"]
+    assert found.executes == set()
+    assert found.prepares == {"convolution"}
+
+
+def test_kernels_that_write_pieces_in_place_execute_the_concatenation() -> None:
+    graph = [placeholder("x"), post("sin", "x"), post("cos", "x"), post("cat", "sin", "cos")]
+    kernels = [
+        fused("sin:1", IrNode("buf0", "sin", ("sin",), ("x",), moved_bytes=60)),
+        fused("cos:2", IrNode("buf1", "cos", ("cos",), ("x",), moved_bytes=20)),
+    ]
+    found = owned(graph, kernels)
+    assert found["sin:1"].executes == {"sin", "cat"}
+    assert found["cos:2"].executes == {"cos", "cat"}
+    assert found["sin:1"].parts == {"cat": pytest.approx(0.75)}
+
+
+def test_a_concatenation_that_a_kernel_computes_inline_is_that_kernels_alone() -> None:
+    graph = [placeholder("x"), post("mm", "x"), post("neg", "mm"), post("cat", "neg", "mm"), post("mul", "cat")]
+    kernels = [
+        extern("extern_kernels.mm:1", IrNode("buf0", "mm", ("mm",), ("x",))),
+        fused("mul:2", IrNode("buf1", "mul", ("mul", "cat", "neg"), ("buf0",))),
+    ]
+    found = owned(graph, kernels)
+    assert found["extern_kernels.mm:1"].executes == {"mm"}
+    assert found["mul:2"].executes == {"neg", "cat", "mul"}
+
+
+def test_what_is_added_into_a_buffer_made_for_an_index_put_is_the_index_put() -> None:
+    graph = [
+        placeholder("i"),
+        placeholder("g"),
+        post("full", target="full"),
+        post("where", "i", "g"),
+        post("index_put", "full", "i", "where"),
+    ]
+    kernels = [
+        fused("fill:1", IrNode("buf0", "index_put", ("full",))),
+        fused("add:2", IrNode("buf1", None, ("index_put", "full", "where"), ("i", "g", "buf0"), mutates=("buf0",))),
+    ]
+    found = owned(graph, kernels)
+    assert found["fill:1"].executes == {"full"}
+    assert found["add:2"].executes == {"where", "index_put"}
+    assert found["fill:1"].holds == {}
+
+
+def test_a_call_that_nobody_announced_executes_the_op_that_its_buffer_was_made_for() -> None:
+    graph = [
+        placeholder("i"),
+        placeholder("g"),
+        post("full", target="full"),
+        post("view", "g", view=True),
+        post("scatter_add", "full", "i", "view"),
+    ]
+    site = Site(
+        "unmarked.aten.scatter_reduce_.two:9", 2, "unmarked.aten.scatter_reduce_.two", None, "fallback",
+        ("buf0", None, "i", "buf2"), None,
+    )  # fmt: skip
+    kernels = [
+        fused(
+            "fill:1",
+            IrNode("buf0", "scatter_add", ("scatter_add", "full", "view")),
+            IrNode("buf2", None, ("scatter_add", "full", "view"), ("g",)),
+        ),
+        *unannounced([site]),
+    ]
+    found = owned(graph, kernels)
+    assert found[site.key].executes == {"scatter_add"}
+    assert "full" in found["fill:1"].executes
+    assert "scatter_add" not in found["fill:1"].executes
+
+
+def test_what_no_kernel_names_is_executed_by_whoever_needs_it() -> None:
+    graph = [placeholder("x"), post("iota"), post("add", "x", "iota")]
+    found = owned(graph, [fused("add:1", IrNode("buf0", "add", ("add",), ("x",)))])
+    assert found["add:1"].executes == {"iota", "add"}
