@@ -25,6 +25,8 @@ FateKind = Literal["fused", "kernel", "split", "view", "folded", "merged", "rewr
 # How two notes of a profile begin, for those who look for them.
 HELD_NOTE = "captured inputs hold"
 SHARED_CPU_NOTE = "the CPU was shared"
+# Why an op on sizes has no time: nothing is missing.
+NO_TENSOR = "computes no tensor"
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 

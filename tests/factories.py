@@ -154,6 +154,7 @@ def kernel(
     difference: Comparison | None = None,
     post_grad: tuple[str, ...] = (),
     recomputes: tuple[str, ...] = (),
+    parts: tuple[tuple[str, float], ...] = (),
 ) -> KernelRecord:
     """A kernel with key `phase/name:handle`; a number as `isolated` means steady samples.
 
@@ -171,6 +172,7 @@ def kernel(
         calls=calls,
         executes=post_grad,
         recomputes=recomputes,
+        parts=parts,
         roles=roles,
         isolated=isolated or skipped,
         in_graph=in_graph or skipped,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
@@ -66,6 +66,7 @@ class FusionRow:
     unfaithful: bool
     shared_with: str | None
     device: DeviceFacts
+    together: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +93,53 @@ def fusion_rows(
     divided = divided or eager_shares(region, digest)
     unfused = unfused_times(region, digest)
     nodes = {node.name: node for node in region.nodes}
-    return [
-        _row(digest, region.key, kernel, _eager(kernel, divided, nodes), unfused[kernel.key], grain_ns)
-        for kernel in region.kernels
+    eager = {kernel.key: _eager(kernel, divided, nodes) for kernel in region.kernels}
+    rows = [
+        _row(digest, region.key, kernel, eager[kernel.key], unfused[kernel.key], grain_ns) for kernel in region.kernels
     ]
+    return _judged_together(rows, region, eager, digest, grain_ns)
+
+
+def _judged_together(
+    rows: Sequence[FusionRow], region: RegionRecord, eager: Mapping[str, _Eager], digest: Digest, grain_ns: float
+) -> list[FusionRow]:
+    """The rows, where kernels that compute a node together have the verdict of their sum: none replaces it alone."""
+    groups = _together(region)
+    kernels = {kernel.key: kernel for kernel in region.kernels}
+    found = {row.key: row for row in rows}
+    for group in groups:
+        times = [interval(digest.summary(kernels[key].isolated)) for key in group]
+        parts = [eager[key] for key in group]
+        calls = [max(1, kernels[key].calls) for key in group]
+        known = [time.scaled(n) for time, n in zip(times, calls, strict=True) if time]
+        whole = _Eager(
+            time=add(part.time for part in parts if part.time) if all(part.time for part in parts) else None,
+            nodes=(),
+            count=sum(part.count for part in parts),
+            single=any(part.single for part in parts),
+        )
+        single = any(_is_single(kernels[key].isolated) for key in group)
+        fused = add(known) if len(known) == len(group) else None
+        judged = _judged(fused, whole, sum(calls), single, grain_ns)
+        for key in group:
+            found[key] = replace(found[key], verdict=judged, together=tuple(other for other in group if other != key))
+    return [found[row.key] for row in rows]
+
+
+def _together(region: RegionRecord) -> list[list[str]]:
+    """Keys of kernels that compute a post-grad node together, directly or over others, in the wrapper's order."""
+    group_of: dict[str, list[str]] = {}
+    first: dict[tuple[str, str], str] = {}
+    for kernel in region.kernels:
+        for name, _ in kernel.parts:
+            other = first.setdefault((kernel.phase, name), kernel.key)
+            mine, theirs = group_of.setdefault(kernel.key, [kernel.key]), group_of.setdefault(other, [other])
+            if mine is not theirs:
+                theirs += mine
+                group_of.update(dict.fromkeys(mine, theirs))
+    order = [kernel.key for kernel in region.kernels]
+    unique = {id(group): group for group in group_of.values() if len(group) > 1}
+    return [sorted(group, key=order.index) for group in unique.values()]
 
 
 def verdict(fused: Interval, eager: Interval, *, grain_ns: float = 0.0) -> Verdict:

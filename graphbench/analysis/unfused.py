@@ -5,12 +5,11 @@ Sum over kernels + nodes of no kernel = sum over post-grad nodes + what is recom
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
-from graphbench.records import KernelRecord, Phase, PostGradNode, RegionRecord
+from graphbench.records import NO_TENSOR, KernelRecord, Phase, PostGradNode, RegionRecord
 
 PHASES: tuple[Phase, ...] = ("forward", "backward")
 
@@ -43,15 +42,15 @@ class UnfusedSums:
 
 
 def moves_nothing(node: PostGradNode) -> bool:
-    """Whether a post-grad node launches nothing by itself: a view, or one item of a call's several results."""
-    return node.is_view or node.target == "getitem"
+    """Whether a post-grad node launches nothing by itself: a view, an item of a call's results, arithmetic on sizes."""
+    return node.is_view or node.target == "getitem" or node.isolated.reason == NO_TENSOR
 
 
 def unfused_times(region: RegionRecord, digest: Digest | None = None) -> dict[str, Unfused]:
     """The unfused time of every kernel of a region, by key.
 
-    A node that several kernels write (piecewise, or in two steps of a reduction) is divided over them in equal parts;
-    one that a kernel recomputes counts there as a whole. Views count as nothing.
+    A node that several kernels execute together (piecewise, or in two steps of a reduction) is divided over them by
+    their `parts`; one that a kernel recomputes counts there as a whole. Views count as nothing.
 
     Args:
         region: a region with post-grad nodes and kernels.
@@ -62,8 +61,7 @@ def unfused_times(region: RegionRecord, digest: Digest | None = None) -> dict[st
     for phase in PHASES:
         nodes = {node.name: node for node in region.post_grad if node.phase == phase}
         kernels = [kernel for kernel in region.kernels if kernel.phase == phase]
-        writers = Counter(name for kernel in kernels for name in _written(kernel))
-        found |= {kernel.key: _unfused(kernel, nodes, writers, digest) for kernel in kernels}
+        found |= {kernel.key: _unfused(kernel, nodes, digest) for kernel in kernels}
     return found
 
 
@@ -101,17 +99,15 @@ def _written(kernel: KernelRecord) -> set[str]:
     return set(kernel.executes) - set(kernel.recomputes)
 
 
-def _unfused(
-    kernel: KernelRecord, nodes: Mapping[str, PostGradNode], writers: Mapping[str, int], digest: Digest
-) -> Unfused:
-    calls = max(1, kernel.calls)
+def _unfused(kernel: KernelRecord, nodes: Mapping[str, PostGradNode], digest: Digest) -> Unfused:
+    calls, parts = max(1, kernel.calls), dict(kernel.parts)
     times: dict[str, float] = {}
     missing: list[str] = []
     for name in kernel.executes:
         node = nodes.get(name)
         time = digest.median(node.isolated) if node else None
         if time is not None:
-            times[name] = calls * time / (1 if name in kernel.recomputes else writers[name])
+            times[name] = calls * time * parts.get(name, 1.0)
         elif node is None or not moves_nothing(node):
             missing.append(f"{name} ({node.isolated.reason if node else 'not recorded'})")
     if missing:

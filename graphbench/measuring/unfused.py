@@ -18,11 +18,10 @@ from graphbench.inductor.compile import CompiledGraph
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.runs import unmeasured
-from graphbench.records import Measurement, Phase, PostGradNode, Status, post_grad_row
+from graphbench.records import NO_TENSOR, Measurement, Phase, PostGradNode, Status, post_grad_row
 from graphbench.tensors import shares_storage, tensors_of
 
 VIEW = "a view"
-HOST = "computes no tensor"
 NESTED = "part of a graph that an op runs: timed as that op"
 COLLECTIVE = "a collective: alone, ranks would not call it equally often"
 COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor", "symm_mem")
@@ -98,7 +97,7 @@ def _isolate_op(
     target: Any = node.target
     if not isinstance(target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         result = call()
-        return result, unmeasured(VIEW if tensors_of(result) else HOST)
+        return result, unmeasured(VIEW if tensors_of(result) else NO_TENSOR)
     if target.namespace in COLLECTIVES:
         return call(), unmeasured(COLLECTIVE)
     real = call
@@ -106,7 +105,7 @@ def _isolate_op(
         viewed = call()
         outputs, inputs = tensors_of(viewed), tensors_of((args, kwargs))
         if all(shares_storage(output, inputs) for output in outputs):
-            return viewed, unmeasured(VIEW if outputs else HOST)
+            return viewed, unmeasured(VIEW if outputs else NO_TENSOR)
         real = lambda: viewed  # noqa: E731 - the call has been made
     unit = Call(post_grad_row(phase, node.name), target, args, kwargs, identity=target)
     result, verdict = isolator.isolate(unit, real)

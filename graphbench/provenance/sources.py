@@ -23,8 +23,8 @@ def roles(ownership: Ownership, nodes: Mapping[str, PostGradNode]) -> tuple[Node
     Returns:
         Roles in the order executes, differentiates, recomputes, prepares, contributes. A node with a stronger role is
         not repeated with a weaker one; one that is differentiated may be recomputed as well. `moved_bytes` are those
-        that its post-grad nodes move in this kernel; a post-grad node made of several Dynamo nodes gives each an equal
-        share.
+        that its post-grad nodes move in this kernel, of one that several kernels execute this kernel's part; a
+        post-grad node made of several Dynamo nodes gives each an equal share.
     """
     ranked: tuple[tuple[Role, set[str]], ...] = (
         ("executes", ownership.executes),
@@ -37,16 +37,20 @@ def roles(ownership: Ownership, nodes: Mapping[str, PostGradNode]) -> tuple[Node
     for role, names in ranked:
         members = [nodes[name] for name in nodes if name in names and not nodes[name].is_view]
         if role == "executes":
-            found += _of_role("differentiates", members, _differentiated)
+            found += _of_role("differentiates", members, _differentiated, ownership.parts)
         effective: Role = "recomputes" if role == "executes" and any(m.phase == "backward" for m in members) else role
         named = _worked_for if role == "prepares" else _came_from
-        part = [entry for entry in _of_role(effective, members, named) if entry.node not in placed]
+        part = [entry for entry in _of_role(effective, members, named, ownership.parts) if entry.node not in placed]
         placed |= {entry.node for entry in part}
         found += part
     if not any(entry.role != "contributes" for entry in found):
-        # A copy of a view's result, such as of an expanded gradient: it has no op of its own.
-        views = [nodes[name] for name in nodes if name in ownership.executes]
-        found = [*_of_role("differentiates", views, _differentiated), *_of_role("executes", views, _came_from), *found]
+        # A copy of a view's result, such as of an expanded gradient, or a gradient computed again: no op of its own.
+        rest = [nodes[name] for name in nodes if name in ownership.executes | ownership.recomputes]
+        found = [
+            *_of_role("differentiates", rest, _differentiated, ownership.parts),
+            *_of_role("executes", rest, _came_from, ownership.parts),
+            *found,
+        ]
     return tuple(found)
 
 
@@ -63,14 +67,18 @@ def _worked_for(node: PostGradNode) -> Sequence[str]:
 
 
 def _of_role(
-    role: Role, post_grad_nodes: Iterable[PostGradNode], named: Callable[[PostGradNode], Sequence[str]]
+    role: Role,
+    post_grad_nodes: Iterable[PostGradNode],
+    named: Callable[[PostGradNode], Sequence[str]],
+    parts: Mapping[str, float],
 ) -> list[NodeRole]:
     through: dict[str, list[str]] = {}
     moved: dict[str, float] = {}
     for node in post_grad_nodes:
+        moved_bytes = (node.moved_bytes or 0) * parts.get(node.name, 1.0)
         for source in named(node):
             through.setdefault(source, []).append(node.name)
-            moved[source] = moved.get(source, 0.0) + (node.moved_bytes or 0) / len(named(node))
+            moved[source] = moved.get(source, 0.0) + moved_bytes / len(named(node))
     return [
         NodeRole(node=source, role=role, post_grad=tuple(names), moved_bytes=round(moved[source]))
         for source, names in through.items()

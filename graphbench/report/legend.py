@@ -22,6 +22,7 @@ SIDE_BY_SIDE = (
 DIFFERENTIATES = "∂: backward of"
 UNFUSED = "unfused: the kernel's post-grad nodes one by one, called eagerly"
 RECOMPUTED = "* in part of nodes that another kernel has computed before"
+TOGETHER = "+ after a verdict: that of the kernels that compute a node together, by their sum"
 BATCH = (
     "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs; only rows "
     f"under {BATCH_BELOW_NS / 1e3:g} µs a call have one"
@@ -61,6 +62,8 @@ def legend(rows: Rows, *, many: bool, wide: bool) -> list[str]:
         lines.append(UNFUSED)
     if any(isinstance(row, FusionRow) and row.recomputed_ns for row in rows):
         lines.append(RECOMPUTED)
+    if any(isinstance(row, FusionRow) and row.together and row.verdict for row in rows):
+        lines.append(TOGETHER)
     if any(row.device.batch_ns is not None for row in rows):
         lines.append(BATCH)
     return lines

@@ -275,3 +275,24 @@ def test_times_that_overlap_make_no_region_host_bound() -> None:
 def test_wall_time_says_nothing_about_who_waits() -> None:
     (totals,) = summary(profile(region(forward=Side(plain=measurement(500.0, host_ns=900.0))))).regions
     assert totals.host_bound is None
+
+
+def test_kernels_that_compute_a_node_together_are_judged_by_their_sum() -> None:
+    mean = node("mean", 10.0)
+    first = kernel("a", 9.0, roles=(executes("mean", moved_bytes=90),), post_grad=("mean",), parts=(("mean", 0.9),))
+    second = kernel(
+        "b", 3.0, handle=1, roles=(executes("mean", moved_bytes=10),), post_grad=("mean",), parts=(("mean", 0.1),)
+    )
+    alone, rest = fusion_rows(region([mean], [first, second]))
+    assert (alone.eager and alone.eager.p50_ns, alone.fused_ns) == (9.0, 9.0)  # the first alone would be the same
+    assert [alone.verdict, rest.verdict] == ["slower", "slower"]
+    assert (alone.together, rest.together) == ((rest.key,), (alone.key,))
+
+
+def test_of_kernels_judged_together_none_has_a_verdict_when_one_has_no_time() -> None:
+    parts = (("mean", 0.5),)
+    made = [
+        kernel("a", 9.0, roles=(executes("mean"),), post_grad=("mean",), parts=parts),
+        kernel("b", handle=1, roles=(executes("mean"),), post_grad=("mean",), parts=parts),
+    ]
+    assert [row.verdict for row in fusion_rows(region([node("mean", 10.0)], made))] == [None, None]

@@ -54,8 +54,10 @@ def test_what_is_recomputed_counts_as_a_whole_and_is_told_apart() -> None:
 
 
 def test_a_node_that_two_kernels_write_is_divided_over_them() -> None:
-    made = [kernel(name, 5.0, post_grad=("mean",)) for name in ("part", "rest")]
-    assert [row.unfused_ns for row in rows([post_grad("mean", 30.0)], *made)] == [15.0, 15.0]
+    made = [
+        kernel(name, 5.0, post_grad=("mean",), parts=(("mean", part),)) for name, part in (("part", 0.9), ("rest", 0.1))
+    ]
+    assert [row.unfused_ns for row in rows([post_grad("mean", 30.0)], *made)] == [27.0, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -83,8 +85,8 @@ def test_kernels_and_nodes_without_one_add_up_to_nodes_and_recomputation() -> No
     nodes = [post_grad("mul", 30.0), post_grad("add", 12.0), post_grad("mean", 8.0), post_grad("dead", 1.0), VIEW]
     kernels = [
         kernel("k", post_grad=("mul",)),
-        kernel("m", handle=1, post_grad=("mul", "add", "mean", "view"), recomputes=("mul",)),
-        kernel("n", handle=2, post_grad=("mean",)),
+        kernel("m", handle=1, post_grad=("mul", "add", "mean", "view"), recomputes=("mul",), parts=(("mean", 0.25),)),
+        kernel("n", handle=2, post_grad=("mean",), parts=(("mean", 0.75),)),
     ]
     sums = unfused_sums(region([], kernels, post_grad=tuple(nodes)), "forward")
     assert sums is not None
