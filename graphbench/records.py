@@ -191,7 +191,7 @@ class KernelRecord:
 
     `calls` counts its executions per run of the graph. `executes` are post-grad nodes, of which `recomputes` were
     computed by another kernel before; `parts` are the fractions of those that other kernels execute too, each a part.
-    `roles` are the Dynamo nodes.
+    `reads` are the post-grad nodes and graph inputs whose values it gets from outside. `roles` are the Dynamo nodes.
     `difference` compares what it wrote with eager's value of the same node. `config` is `None` for what is not Triton.
     """
 
@@ -204,6 +204,7 @@ class KernelRecord:
     executes: tuple[str, ...] = ()
     recomputes: tuple[str, ...] = ()
     parts: tuple[tuple[str, float], ...] = ()
+    reads: tuple[str, ...] = ()
     roles: tuple[NodeRole, ...] = ()
     isolated: Measurement = NOT_MEASURED
     in_graph: Measurement = NOT_MEASURED

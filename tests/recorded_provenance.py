@@ -103,6 +103,7 @@ def _kernels(graph: RecordedGraph) -> list[KernelRecord]:
                 executes=tuple(name for name in nodes if name in ownership.executes | ownership.recomputes),
                 recomputes=tuple(name for name in nodes if name in ownership.recomputes),
                 parts=tuple((name, ownership.parts[name]) for name in nodes if name in ownership.parts),
+                reads=ownership.reads,
                 roles=roles(ownership, nodes),
             )
         )

@@ -162,6 +162,7 @@ class CompiledSide:
             executes=tuple(name for name in nodes if name in ownership.executes | ownership.recomputes),
             recomputes=tuple(name for name in nodes if name in ownership.recomputes),
             parts=tuple((name, ownership.parts[name]) for name in nodes if name in ownership.parts),
+            reads=ownership.reads,
             roles=roles(ownership, nodes),
             isolated=self.isolated.get(row, absent),
             in_graph=in_graph.get(row, absent),

@@ -15,9 +15,9 @@ from graphbench.records import PostGradNode
 
 @dataclass(slots=True)
 class Ownership:
-    """What a kernel executes, recomputes, prepares for, only reads; `holds`: buffers known to hold a node's value.
+    """What a kernel executes, recomputes, prepares for, got from others; `holds`: buffers known to hold a node's value.
 
-    `parts` are the fractions of executed nodes of which other kernels execute the rest; over all kernels they add up
+    `reads` are the nodes and graph inputs whose values come from outside of it, in order. `parts` are the fractions of executed nodes of which other kernels execute the rest; over all kernels they add up
     to 1.
     """
 
@@ -27,6 +27,7 @@ class Ownership:
     contributes: set[str] = field(default_factory=set)
     holds: dict[str, str] = field(default_factory=dict)
     parts: dict[str, float] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
 
 
 def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> dict[str, Ownership]:
@@ -64,6 +65,7 @@ def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> di
             prepares=prepares,
             contributes=origins - found - prepares,
             holds=claims.holds(kernel),
+            reads=_reads(graph, claims, kernel, found),
         )
     _divide(graph, claims, kernels, result)
     return result
@@ -78,13 +80,33 @@ def _divide(graph: Graph, claims: Claims, kernels: Sequence[KernelOrigins], resu
             moved += [
                 graph.nodes[name].moved_bytes if kernel.is_extern else ir.moved_bytes
                 for ir in kernel.irs
-                if claims.written[kernel.key].get(ir.buffer) == name
+                if graph.producer(claims.written[kernel.key].get(ir.buffer, name)) == name
+                and ir.buffer in claims.written[kernel.key]
             ]
             together.setdefault(name, {})[kernel.key] = float(sum(size or 0 for size in moved))
     for name, sizes in together.items():
         total = sum(sizes.values())
         for key, size in sizes.items() if len(sizes) > 1 else ():
             result[key].parts[name] = size / total if all(sizes.values()) else 1 / len(sizes)
+
+
+def _reads(graph: Graph, claims: Claims, kernel: KernelOrigins, found: Collection[str]) -> tuple[str, ...]:
+    """What a kernel's nodes read from outside it, views looked through; of what another kernel began, that part."""
+    values: dict[str, None] = {}
+    for name in graph.nodes if found else ():
+        if name not in found or graph.nodes[name].is_view or name in claims.joined[kernel.key]:
+            continue
+        if (kernel.key, name) in claims.finishes:
+            values[name] = None
+            continue
+        for source in graph.nodes[name].inputs:
+            base = graph.producer(graph.base(source)) if graph.base(source) in graph.nodes else source
+            if base not in found:
+                values[base] = None
+    if not found:  # a copy: of a graph input, or of what another kernel wrote
+        held = {buffer: node for names in claims.written.values() for buffer, node in names.items()}
+        values = {held.get(buffer, buffer): None for ir in kernel.irs for buffer in ir.reads}
+    return tuple(name for name in values if name in graph.nodes)
 
 
 def _slice(

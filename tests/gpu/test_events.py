@@ -135,9 +135,8 @@ def test_a_device_without_its_index_is_refused() -> None:
         TorchEvents("cuda")
 
 
+@pytest.mark.gpu(count=2)
 def test_events_serve_a_device_that_is_not_current(matrix: torch.Tensor) -> None:
-    if torch.cuda.device_count() < 2:
-        pytest.skip("needs two CUDA devices")
     x = torch.randn(4096, 4096, device="cuda:1")
     timer = EventTimer("cuda:1", "warm")
     assert timer.record(one_label(lambda: torch.mm(x, x))).rows["a"][0].busy_ns > 3 * timer.floor_ns

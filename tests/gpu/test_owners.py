@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 import graphbench
-from graphbench.analysis.external_inputs import external_inputs
 from graphbench.analysis.fusion import fusion_rows
 from graphbench.records import RegionRecord
 from tests.suite.owners import executed_times, not_once, unowned
@@ -64,5 +63,5 @@ def test_a_kernel_that_a_user_wrote_owns_its_own_call_alone() -> None:
 
 def test_two_reductions_of_one_input_in_different_directions_read_it_twice() -> None:
     region = measured(lambda x: (x.sum(0), x.amax(1)), torch.randn(4096, 4096, device="cuda"))
-    readers = [kernel.key for kernel in region.kernels if "arg0_1" in external_inputs(kernel, region.post_grad)]
+    readers = [kernel.key for kernel in region.kernels if "arg0_1" in kernel.reads]
     assert len(readers) == 2

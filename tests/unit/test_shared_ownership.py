@@ -41,6 +41,7 @@ def test_both_kernels_of_a_split_reduction_execute_it_by_the_bytes_that_they_mov
     assert found["second:2"].recomputes == set()
     assert found["first:1"].parts == {"sum": pytest.approx(0.9)}
     assert found["second:2"].parts == {"sum": pytest.approx(0.1)}
+    assert (found["first:1"].reads, found["second:2"].reads) == (("x",), ("sum",))
 
 
 def test_the_kernel_that_adds_a_convolutions_bias_executes_a_part_of_it_and_nothing_before_it() -> None:
@@ -80,6 +81,7 @@ def test_a_copy_of_a_convolutions_weight_only_prepares_for_it() -> None:
     found = owned(graph, kernels)["weight:2"]
     assert found.executes == set()
     assert found.prepares == {"convolution"}
+    assert found.reads == ("w",)
 
 
 def test_kernels_that_write_pieces_in_place_execute_the_concatenation() -> None:
@@ -92,6 +94,7 @@ def test_kernels_that_write_pieces_in_place_execute_the_concatenation() -> None:
     assert found["sin:1"].executes == {"sin", "cat"}
     assert found["cos:2"].executes == {"cos", "cat"}
     assert found["sin:1"].parts == {"cat": pytest.approx(0.75)}
+    assert found["sin:1"].reads == ("x",)
 
 
 def test_a_concatenation_that_a_kernel_computes_inline_is_that_kernels_alone() -> None:
@@ -103,6 +106,7 @@ def test_a_concatenation_that_a_kernel_computes_inline_is_that_kernels_alone() -
     found = owned(graph, kernels)
     assert found["extern_kernels.mm:1"].executes == {"mm"}
     assert found["mul:2"].executes == {"neg", "cat", "mul"}
+    assert found["mul:2"].reads == ("mm",)
 
 
 def test_what_is_added_into_a_buffer_made_for_an_index_put_is_the_index_put() -> None:
@@ -153,3 +157,12 @@ def test_what_no_kernel_names_is_executed_by_whoever_needs_it() -> None:
     graph = [placeholder("x"), post("iota"), post("add", "x", "iota")]
     found = owned(graph, [fused("add:1", IrNode("buf0", "add", ("add",), ("x",)))])
     assert found["add:1"].executes == {"iota", "add"}
+
+
+def test_an_input_that_two_kernels_need_is_read_by_both() -> None:
+    graph = [placeholder("x"), post("view", "x", view=True), post("sum", "x"), post("amax", "view")]
+    kernels = [
+        fused("sum:1", IrNode("buf0", "sum", ("sum",), ("x",))),
+        fused("amax:2", IrNode("buf1", "amax", ("amax", "view"), ("x",))),
+    ]
+    assert [ownership.reads for ownership in owned(graph, kernels).values()] == [("x",), ("x",)]
