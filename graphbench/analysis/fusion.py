@@ -103,13 +103,16 @@ def fusion_rows(
 def _judged_together(
     rows: Sequence[FusionRow], region: RegionRecord, eager: Mapping[str, _Eager], digest: Digest, grain_ns: float
 ) -> list[FusionRow]:
-    """The rows, where kernels that compute a node together have the verdict of their sum: none replaces it alone."""
+    """The rows, where kernels that compute a node together have the verdict of their sum: none replaces it alone.
+
+    A copy made for a node is part of the price.
+    """
     groups = _together(region)
     kernels = {kernel.key: kernel for kernel in region.kernels}
     found = {row.key: row for row in rows}
     for group in groups:
         times = [interval(digest.summary(kernels[key].isolated)) for key in group]
-        parts = [eager[key] for key in group]
+        parts = [eager[key] for key in group if not _only_prepares(kernels[key])]
         calls = [max(1, kernels[key].calls) for key in group]
         known = [time.scaled(n) for time, n in zip(times, calls, strict=True) if time]
         whole = _Eager(
@@ -126,12 +129,23 @@ def _judged_together(
     return [found[row.key] for row in rows]
 
 
+def _only_prepares(kernel: KernelRecord) -> bool:
+    roles = {role.role for role in kernel.roles}
+    return "prepares" in roles and not roles - {"prepares", "contributes"}
+
+
 def _together(region: RegionRecord) -> list[list[str]]:
     """Keys of kernels that compute a post-grad node together, directly or over others, in the wrapper's order."""
     group_of: dict[str, list[str]] = {}
     first: dict[tuple[str, str], str] = {}
+    executing = {(kernel.phase, name): kernel.key for kernel in region.kernels for name in kernel.executes}
     for kernel in region.kernels:
-        for name, _ in kernel.parts:
+        names = [name for name, _ in kernel.parts]
+        if _only_prepares(kernel):
+            prepared = {name for role in kernel.roles if role.role == "prepares" for name in role.post_grad}
+            names = [name for name in prepared if len(prepared) == 1 and (kernel.phase, name) in executing]
+            first.update({(kernel.phase, name): executing[kernel.phase, name] for name in names})
+        for name in names:
             other = first.setdefault((kernel.phase, name), kernel.key)
             mine, theirs = group_of.setdefault(kernel.key, [kernel.key]), group_of.setdefault(other, [other])
             if mine is not theirs:

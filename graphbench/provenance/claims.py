@@ -169,7 +169,11 @@ class Claims:
             if self._is_free(kernel, exact):
                 self._claim(kernel, ir, exact)
                 self._owner.setdefault(exact, kernel.key)
-            elif any(self._made_by.get(buffer) == self._owner_of(exact) for buffer in ir.reads):
+                continue
+            called = [self._made_by.get(buffer) == self._owner_of(exact) for buffer in ir.reads]
+            if called and all(called):
+                self.copied[ir.buffer] = self._graph.producer(exact)  # what a call wrote, in another layout
+            elif any(called):
                 self._claim(kernel, ir, exact)  # what a call began: the bias of a convolution is added
                 self.finishes.add((kernel.key, self._graph.producer(exact)))
 
@@ -228,11 +232,12 @@ class Claims:
         """A buffer that another kernel reads to finish one of its origins holds a part of that: a split reduction."""
         finished: dict[str, dict[str, str]] = {}
         for kernel in self._kernels:
-            for ir in () if kernel.is_extern else kernel.irs:
-                node = self.written[kernel.key].get(ir.buffer)
-                for buffer in ir.reads:
-                    if node is not None and self._made_by.get(buffer) != kernel.key:
-                        finished.setdefault(buffer, {})[self._graph.producer(node)] = kernel.key
+            if kernel.is_extern:
+                continue
+            nodes = {self._graph.producer(node): kernel.key for node in self.written[kernel.key].values()}
+            for buffer in (buffer for ir in kernel.irs for buffer in ir.reads):
+                if self._made_by.get(buffer) != kernel.key:
+                    finished.setdefault(buffer, {}).update(nodes)
         for kernel, ir in self._generated():
             readers = finished.get(ir.buffer, {})
             steps = [node for node in readers if self._graph.family(node) & set(ir.origins)]

@@ -17,8 +17,8 @@ from graphbench.records import PostGradNode
 class Ownership:
     """What a kernel executes, recomputes, prepares for, got from others; `holds`: buffers known to hold a node's value.
 
-    `reads` are the nodes and graph inputs whose values come from outside of it, in order. `parts` are the fractions of executed nodes of which other kernels execute the rest; over all kernels they add up
-    to 1.
+    `reads` are the nodes and graph inputs whose values come from outside of it, in order. `parts` are the fractions of
+    executed nodes of which other kernels execute the rest; over all kernels they add up to 1.
     """
 
     executes: set[str] = field(default_factory=set)

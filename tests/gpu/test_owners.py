@@ -33,13 +33,12 @@ def executed(region: RegionRecord) -> dict[str, set[str]]:
     return {kernel.key: {r.node for r in kernel.roles if r.role == "executes"} for kernel in region.kernels}
 
 
-def test_a_mean_over_a_strided_dimension_is_split_over_two_kernels_that_are_slower_together() -> None:
-    x = torch.empty_strided((640, 256), (1, 640), device="cuda").normal_()
-    region = measured(lambda t: t.mean(1), x)
+def test_a_mean_over_a_strided_dimension_is_split_over_two_kernels() -> None:
+    region = measured(lambda t: t.mean(1), torch.empty_strided((256, 4096), (1, 256), device="cuda").normal_())
     (mean,) = [node for node in region.nodes if node.kind == "compute"]
     assert mean.fate.kind == "split"
-    assert len(mean.fate.kernels) == 2
-    assert {row.verdict for row in fusion_rows(region)} == {"slower"}
+    assert mean.fate.kernels == tuple(kernel.key for kernel in region.kernels)
+    assert len({row.verdict for row in fusion_rows(region)}) == 1
 
 
 def test_a_weight_copied_into_the_layout_that_a_convolution_wants_prepares_for_it() -> None:
@@ -47,8 +46,8 @@ def test_a_weight_copied_into_the_layout_that_a_convolution_wants_prepares_for_i
     region = measured(model, torch.randn(8, 64, 56, 56, device="cuda"))
     (convolution,) = [node.name for node in region.nodes if node.kind == "compute"]
     copies = [kernel for kernel in region.kernels if kernel.kind == "triton"]
-    assert copies
-    assert all({(r.node, r.role) for r in kernel.roles} == {(convolution, "prepares")} for kernel in copies)
+    assert len(copies) >= 2
+    assert {(r.node, r.role) for kernel in copies for r in kernel.roles} == {(convolution, "prepares")}
 
 
 def test_a_kernel_that_a_user_wrote_owns_its_own_call_alone() -> None:

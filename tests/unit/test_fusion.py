@@ -296,3 +296,12 @@ def test_of_kernels_judged_together_none_has_a_verdict_when_one_has_no_time() ->
         kernel("b", handle=1, roles=(executes("mean"),), post_grad=("mean",), parts=parts),
     ]
     assert [row.verdict for row in fusion_rows(region([node("mean", 10.0)], made))] == [None, None]
+
+
+def test_a_copy_made_for_a_node_is_part_of_the_price() -> None:
+    role = NodeRole(node="conv2d", role="prepares", post_grad=("convolution",))
+    copy = kernel("copy", 4.0, roles=(role,))
+    convolution = kernel("conv", 9.0, handle=1, roles=(executes("conv2d"),), post_grad=("convolution",))
+    rows = fusion_rows(region([node("conv2d", 10.0)], [copy, convolution]))
+    assert [row.verdict for row in rows] == ["slower", "slower"]
+    assert rows[0].eager is None

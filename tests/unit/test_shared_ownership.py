@@ -166,3 +166,31 @@ def test_an_input_that_two_kernels_need_is_read_by_both() -> None:
         fused("amax:2", IrNode("buf1", "amax", ("amax", "view"), ("x",))),
     ]
     assert [ownership.reads for ownership in owned(graph, kernels).values()] == [("x",), ("x",)]
+
+
+def test_the_last_step_of_a_reduction_may_stand_behind_another_of_its_kernel() -> None:
+    graph = [placeholder("x"), post("mean", "x")]
+    kernels = [
+        fused("first:1", IrNode("buf0", None, ("mean",), ("x",), moved_bytes=90)),
+        fused(
+            "second:2",
+            IrNode("buf1", None, ("mean",), ("buf0",), moved_bytes=5),
+            IrNode("buf2", "mean", ("mean",), ("buf1",), moved_bytes=5),
+        ),
+    ]
+    found = owned(graph, kernels)
+    assert [ownership.executes for ownership in found.values()] == [{"mean"}, {"mean"}]
+    assert found["second:2"].reads == ("mean",)
+    assert found["first:1"].parts["mean"] + found["second:2"].parts["mean"] == pytest.approx(1.0)
+
+
+def test_a_result_of_a_call_copied_into_another_layout_only_prepares() -> None:
+    graph = [placeholder("x"), placeholder("w"), post("convolution", "x", "w")]
+    kernels = [
+        extern("extern_kernels.convolution:1", IrNode("buf0", None, ("convolution",), ("x", "w"))),
+        fused("copy:2", IrNode("buf1", "convolution", ("convolution",), ("buf0",))),
+    ]
+    found = owned(graph, kernels)
+    assert found["extern_kernels.convolution:1"].executes == {"convolution"}
+    assert found["extern_kernels.convolution:1"].parts == {}
+    assert (found["copy:2"].executes, found["copy:2"].prepares) == (set(), {"convolution"})
