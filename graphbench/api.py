@@ -14,13 +14,16 @@ from graphbench.arguments import Stateful, check_type, checked_path, owners_of_s
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
+from graphbench.report.base import RenderOptions
 from graphbench.report.diff_table import render_diff
 from graphbench.report.table import TableReporter
 from graphbench.units import count_text
 
 if TYPE_CHECKING:
+    import networkx
     import torch
 
+    from graphbench.analysis.graph import CriticalPath
     from graphbench.comparing.table import ImplementationTable
     from graphbench.session import Session
 
@@ -55,20 +58,58 @@ class Profile:
         """
         document.check(self.record)
 
-    def table(self, *, top: int | None = None, sort: str = "cost", wide: bool = False) -> str:
+    def table(
+        self,
+        *,
+        top: int | None = None,
+        sort: str = "cost",
+        wide: bool = False,
+        group_by: str | None = None,
+        depth: int | None = None,
+    ) -> str:
         """The tables as text.
 
         Args:
             top: how many rows per table, the most expensive first; all by default.
             sort: column to sort nodes by.
             wide: more columns, for wide terminals.
+            group_by: `"module"` or `"source"`: sums in the place of nodes and fusions; repeated layers are one row.
+            depth: with modules, cut their paths after so many parts.
 
         Raises:
-            UsageError: a value of another type, `top` below 1, or a column that no table has.
+            UsageError: a value of another type, `top` or `depth` below 1, a column that no table has, or no such way to
+                group.
         """
-        for name, value, expected in (("top", top, int | None), ("sort", sort, str), ("wide", wide, bool)):
-            check_type(name, value, expected)
-        return TableReporter().render(self.record, top=top, sort=sort, wide=wide)
+        expected: dict[str, tuple[Any, Any]] = {
+            "top": (top, int | None),
+            "sort": (sort, str),
+            "wide": (wide, bool),
+            "group_by": (group_by, str | None),
+            "depth": (depth, int | None),
+        }
+        for name, (value, kind) in expected.items():
+            check_type(name, value, kind)
+        options: RenderOptions = {"top": top, "sort": sort, "wide": wide}
+        if group_by is not None:
+            options["group_by"] = group_by
+        if depth is not None:
+            options["depth"] = depth
+        return TableReporter().render(self.record, **options)
+
+    def graph(self) -> networkx.DiGraph:
+        """Nodes, post-grad nodes and kernels, and how they hang together; see `graphbench.analysis.graph`.
+
+        Times are isolated medians in nanoseconds (`isolated_ns`); what is not known is no attribute.
+        """
+        from graphbench.analysis.graph import profile_graph
+
+        return profile_graph(self.record)
+
+    def critical_paths(self) -> list[CriticalPath]:
+        """The longest chain of kernels of every region's forward and backward, by isolated time in nanoseconds."""
+        from graphbench.analysis.graph import critical_paths
+
+        return critical_paths(self.record)
 
     def __str__(self) -> str:
         return self.table()

@@ -52,6 +52,11 @@ def compiled_costs(region: RegionRecord, digest: Digest | None = None) -> dict[s
     }
 
 
+def nodes_worked_for(kernel: KernelRecord) -> tuple[str, ...]:
+    """The nodes that a kernel's time is divided over; none for a kernel without owner."""
+    return tuple(_parts(kernel))
+
+
 def _parts(kernel: KernelRecord) -> dict[str, float]:
     """The part of a kernel that falls to each node; they add up to 1."""
     for kinds in WORKING:

@@ -82,11 +82,13 @@ def pick(options_class: type[OptionsT], arguments: argparse.Namespace) -> Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
-    """How a table is cut and sorted. `top` rows; `sort` a column's name."""
+    """How a table is cut, sorted and grouped. `top` rows; `sort` a column's name; `depth` of module paths."""
 
     top: int | None
     sort: str | None
     wide: bool
+    group_by: str | None
+    depth: int | None
 
     def keywords(self) -> RenderOptions:
         """The keywords of a reporter's `render`; what was not asked for is left to its own default."""
@@ -97,6 +99,10 @@ class ViewOptions:
             chosen["sort"] = self.sort
         if self.wide:
             chosen["wide"] = True
+        if self.group_by is not None:
+            chosen["group_by"] = self.group_by
+        if self.depth is not None:
+            chosen["depth"] = self.depth
         return chosen
 
 
@@ -108,6 +114,14 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
         "--sort", type=sort_key, metavar="COLUMN", help="sort rows by this column of a table instead of by cost"
     )
     group.add_argument("--wide", action="store_true", help="print every column")
+    group.add_argument(
+        "--group-by",
+        choices=("module", "source"),
+        help="sums by module (repeated layers are one row) or source line, in the place of nodes and fusions",
+    )
+    group.add_argument(
+        "--depth", type=positive_int, metavar="N", help="with --group-by module: cut paths after N parts"
+    )
 
 
 def positive_int(text: str) -> int:

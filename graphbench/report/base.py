@@ -18,7 +18,8 @@ class RenderOptions(TypedDict, total=False):
     """Options of `render`; each reporter takes some of them.
 
     `top` rows a table; `sort` key; `wide` for all columns; `width` of a line in characters; `table` for those that
-    render one table at a time: `nodes` or `fusions`.
+    render one table at a time: `nodes` or `fusions`. `group_by` (`module` or `source`) puts a table of groups in the
+    place of nodes and fusions; `depth` cuts module paths.
     """
 
     top: int | None
@@ -26,6 +27,8 @@ class RenderOptions(TypedDict, total=False):
     wide: bool
     width: int
     table: str
+    group_by: str
+    depth: int
 
 
 class Reporter(Protocol):

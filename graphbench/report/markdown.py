@@ -21,6 +21,7 @@ from graphbench.report.columns import (
     find_sort,
 )
 from graphbench.report.grid import build
+from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import launch_legend, legend
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
@@ -34,7 +35,7 @@ RowT = TypeVar("RowT")
 
 
 class MarkdownReporter:
-    """The whole report as Markdown; takes `top`, `sort` (a column of the node table) and `wide`."""
+    """The whole report as Markdown; takes `top`, `sort` (a column of the node table), `wide`, `group_by`, `depth`."""
 
     suffix = ".md"
 
@@ -44,19 +45,30 @@ class MarkdownReporter:
         Raises:
             UsageError: an unknown option or sort key.
         """
-        check_options("markdown", options, ("top", "sort", "wide"))
+        check_options("markdown", options, ("top", "sort", "wide", "group_by", "depth"))
+        grouping = checked_grouping(options.get("group_by"), options.get("depth"))
         wide, top, sort = options.get("wide", False), options.get("top"), find_sort(options.get("sort", "cost"))
         found = summary(record)
         title, *conditions = heading_lines(record)
         headers, totals = totals_table(found, record.policy.timer)
         parts = [f"# {escape(title)}", _bullets(conditions), _table(headers, totals, totals_aligns(headers))]
         parts += [_bullets([*replay_lines(record), *finding_lines(record, found, wide=wide)])]
-        parts += [*_nodes(record, sort, top, wide), *_fusions(record, top, wide), "## Gaps and graph breaks"]
+        if grouping is not None:
+            parts += _groups(record, grouping, top, wide)
+        else:
+            parts += [*_nodes(record, sort, top, wide), *_fusions(record, top, wide)]
+        parts.append("## Gaps and graph breaks")
         if record.step is not None:
             gaps = sort_rows(gap_rows(record.step), sort_keys(GAP_COLUMNS, "in_graph"), "cost", top)
             parts.append(_rows(GAP_COLUMNS, gaps, wide))
         breaks = break_lines(record) if record.step is not None else [GAPS_NOT_RECORDED, *break_lines(record)]
         return "\n\n".join(part for part in [*parts, _bullets(breaks)] if part) + "\n"
+
+
+def _groups(record: ProfileRecord, grouping: Grouping, top: int | None, wide: bool) -> list[str]:
+    (*rows, total), explained = groups(record, grouping, Digest())
+    shown = sort_rows(rows, sort_keys(GROUP_COLUMNS, "cost"), "cost", top)
+    return [f"## By {grouping.by}", _rows(GROUP_COLUMNS, [*shown, total], wide), _bullets(explained)]
 
 
 def _nodes(record: ProfileRecord, sort: str, top: int | None, wide: bool) -> list[str]:

@@ -24,6 +24,7 @@ from graphbench.report.columns import (
 )
 from graphbench.report.diff_table import render_diff
 from graphbench.report.grid import Grid, build, draw, wrap
+from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import launch_legend, legend, row_name
 from graphbench.report.names import clean
@@ -51,7 +52,7 @@ __all__ = ["GAPS_NOT_RECORDED", "TableReporter", "render_diff"]
 
 
 class TableReporter:
-    """The whole report as text; takes `top`, `sort`, `wide` and `width`."""
+    """The whole report as text; takes `top`, `sort`, `wide`, `width`, `group_by` and `depth`."""
 
     suffix = ".txt"
 
@@ -63,10 +64,11 @@ class TableReporter:
         Raises:
             UsageError: an unknown option or sort key.
         """
-        check_options("table", options, ("top", "sort", "wide", "width"))
+        check_options("table", options, ("top", "sort", "wide", "width", "group_by", "depth"))
+        grouping = checked_grouping(options.get("group_by"), options.get("depth"))
         wide = options.get("wide", False)
         width = options.get("width", WIDE_WIDTH if wide else DEFAULT_WIDTH)
-        tables = _Tables(options.get("sort", "cost"), options.get("top"), wide, width)
+        tables = _Tables(options.get("sort", "cost"), options.get("top"), wide, width, grouping)
         with collector_paused():
             return wrap(tables.lines(record), width)
 
@@ -74,8 +76,9 @@ class TableReporter:
 class _Tables:
     """The tables of one report, all cut and sorted by the same options."""
 
-    def __init__(self, sort: str, top: int | None, wide: bool, width: int) -> None:
+    def __init__(self, sort: str, top: int | None, wide: bool, width: int, grouping: Grouping | None) -> None:
         self.digest = Digest()
+        self._grouping = grouping
         self._sort, self._top, self._wide, self._width = find_sort(sort), top, wide, width
 
     def lines(self, record: ProfileRecord) -> list[str]:
@@ -91,13 +94,30 @@ class _Tables:
             "",
             *finding_lines(record, found, wide=self._wide),
             "",
-            *self.nodes(record),
-            "",
-            *self.fusions(record),
+            *(
+                self.groups(record, self._grouping)
+                if self._grouping
+                else [*self.nodes(record), "", *self.fusions(record)]
+            ),
             "",
             *self.gaps(record),
             *break_lines(record),
         ]
+
+    def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
+        """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
+        (*rows, total), explained = groups(record, grouping, self.digest)
+        shown = sort_rows(rows, sort_keys(GROUP_COLUMNS, "cost"), self._sort_of(GROUP_COLUMNS), self._top)
+        count = f"{len(shown)} of {len(rows)}" if len(shown) < len(rows) else f"{len(rows)}"
+        grid = build(GROUP_COLUMNS, [*shown, total], wide=self._wide)
+        return [
+            f"By {grouping.by} ({count}, sorted by {self._sort_of(GROUP_COLUMNS)})",
+            draw(grid, self._width),
+            *explained,
+        ]
+
+    def _sort_of(self, columns: tuple[Column[RowT], ...]) -> str:
+        return self._sort if self._sort in sort_keys(columns, "cost") else "cost"
 
     def nodes(self, record: ProfileRecord) -> list[str]:
         """The per-node table, its marks explained, and why times are missing."""

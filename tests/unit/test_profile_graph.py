@@ -1,0 +1,80 @@
+"""A profile as a graph, and the longest chain of its kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import subprocess
+import sys
+
+import networkx
+import pytest
+
+from graphbench.analysis.graph import critical_paths, kernel_edges, profile_graph
+from graphbench.api import Profile
+from graphbench.records import KernelRecord, NodeRole, PostGradNode, ProfileRecord
+from tests.factories import executes, kernel, node, profile, region
+
+
+def post(name: str, *inputs: str) -> PostGradNode:
+    return PostGradNode(
+        name=name, phase="forward", op="call_function", target=name, inputs=inputs, sources=(f"d_{name}",)
+    )
+
+
+def computing(name: str, time_ns: float, *reads: str, handle: int) -> KernelRecord:
+
+    made = kernel(name, time_ns, handle=handle, roles=(executes(f"d_{name}"),), post_grad=(name,))
+    return dataclasses.replace(made, reads=reads)
+
+
+def diamond() -> ProfileRecord:
+    """`top` feeds a slow and a fast branch, which `end` joins."""
+    kernels = [
+        computing("top", 1.0, "x", handle=0),
+        computing("slow", 10.0, "top", handle=1),
+        computing("fast", 2.0, "top", handle=2),
+        computing("end", 1.0, "slow", "fast", handle=3),
+    ]
+    post_grad = (post("top", "x"), post("slow", "top"), post("fast", "top"), post("end", "slow", "fast"))
+    return profile(region([node(f"d_{entry.name}", 1.0) for entry in post_grad], kernels, post_grad=post_grad))
+
+
+def test_the_critical_path_takes_the_slow_branch() -> None:
+    (path,) = critical_paths(diamond())
+    assert path.kernels == ("forward/top:0", "forward/slow:1", "forward/end:3")
+    assert (path.path_ns, path.total_ns, path.count) == (12.0, 14.0, 4)
+
+
+def test_the_first_kernel_counts_also_when_it_is_alone() -> None:
+    (path,) = Profile(profile(region([], [kernel("k", 7.0)]))).critical_paths()
+    assert (path.kernels, path.path_ns) == (("forward/k:0",), 7.0)
+
+
+def test_a_copy_comes_before_the_call_that_it_was_made_for() -> None:
+    copy = kernel("copy", 1.0, roles=(NodeRole(node="conv", role="prepares", post_grad=("convolution",)),))
+    call = kernel("call", 5.0, handle=1, roles=(executes("conv"),), post_grad=("convolution",))
+    assert kernel_edges(region([], [copy, call]), "forward") == [("forward/copy:0", "forward/call:1")]
+
+
+def test_nodes_post_grad_nodes_and_kernels_hang_together() -> None:
+    graph = profile_graph(diamond())
+    assert graph.nodes["r0/node/d_slow"]["what"] == "node"
+    assert graph.edges["r0/node/d_slow", "r0/forward/post_grad/slow"]["relation"] == "becomes"
+    assert graph.edges["r0/forward/post_grad/slow", "r0/forward/slow:1"]["relation"] == "executes"
+    assert graph.edges["r0/node/d_slow", "r0/forward/slow:1"]["relation"] == "executes"
+    assert graph.edges["r0/forward/slow:1", "r0/forward/end:3"]["relation"] == "feeds"
+    assert graph.nodes["r0/forward/slow:1"]["isolated_ns"] == 10.0
+
+
+def test_the_graph_can_be_written_as_graphml() -> None:
+    stream = io.BytesIO()
+    networkx.write_graphml(Profile(diamond()).graph(), stream)
+    assert networkx.read_graphml(io.BytesIO(stream.getvalue())).number_of_nodes() == 12
+
+
+@pytest.mark.parametrize("statement", ["import graphbench", "import graphbench.cli.show, graphbench.report"])
+def test_networkx_is_imported_only_where_it_is_used(statement: str) -> None:
+    code = f"import sys; {statement}; print('networkx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
