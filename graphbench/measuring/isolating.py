@@ -27,6 +27,22 @@ UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_str
 NO_BACKWARD = "none of its results requires grad"
 
 
+COLLECTIVE = "a collective: alone, ranks would not call it equally often"
+COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor", "symm_mem")
+
+
+def is_collective(function: object) -> bool:
+    """Whether a call waits for other ranks, which would wait for ever if each timed it in its own number of samples.
+
+    Source: `torch.ops._c10d_functional` and its kin, whose overloads have a `namespace` and whose packets a
+        `_qualified_op_name`; `torch.distributed._functional_collectives`, torch 2.13.
+    """
+    packet = str(getattr(function, "_qualified_op_name", ""))
+    namespace = getattr(function, "namespace", None) or packet.split("::")[0]
+    module = str(getattr(function, "__module__", "") or "")
+    return namespace in COLLECTIVES or module.startswith("torch.distributed")
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost."""
@@ -70,6 +86,8 @@ class Isolator:
         Returns:
             The real call's result, and the verdict. Only the real call's exceptions leave this function.
         """
+        if is_collective(call.function):
+            return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
         key = self._key(call)
         if key in self.done:
             first, verdict = self.done[key]
@@ -98,6 +116,8 @@ class Isolator:
             A measurement, skipped for a call without backward. `shared_with` names the row whose backward was measured
             in this one's place.
         """
+        if is_collective(call.function):
+            return Measurement(status="skipped", reason=COLLECTIVE)
         if not torch.is_grad_enabled() or not any(
             tensor.requires_grad for tensor in tensors_of((call.args, dict(call.kwargs)))
         ):

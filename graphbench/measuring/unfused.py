@@ -16,15 +16,13 @@ from graphbench.execution.lowered import run_lowered
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.measuring.compiled import CompiledSide
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
 from graphbench.measuring.runs import unmeasured
 from graphbench.records import NO_TENSOR, Measurement, Phase, PostGradNode, Status, post_grad_row
 from graphbench.tensors import shares_storage, tensors_of
 
 VIEW = "a view"
 NESTED = "part of a graph that an op runs: timed as that op"
-COLLECTIVE = "a collective: alone, ranks would not call it equally often"
-COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor", "symm_mem")
 
 
 def n_ops(graph: CompiledGraph) -> int:
@@ -98,7 +96,7 @@ def _isolate_op(
     if not isinstance(target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         result = call()
         return result, unmeasured(VIEW if tensors_of(result) else NO_TENSOR)
-    if target.namespace in COLLECTIVES:
+    if is_collective(target):
         return call(), unmeasured(COLLECTIVE)
     real = call
     if getattr(target, "is_view", False) or str(target).startswith("aten.sym_"):

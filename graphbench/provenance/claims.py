@@ -196,7 +196,9 @@ class Claims:
         """
         holders = {node: buffer for written in self.written.values() for buffer, node in written.items()}
         held = {buffer: node for node, buffer in holders.items()}
-        arguments = dict(self._arguments())
+        arguments: dict[str, tuple[str | None, str]] = {}
+        for buffer, place in self._arguments():  # the first call counts: one that mutates hands the buffer on
+            arguments.setdefault(buffer, place)
         for kernel, ir in self._generated():
             if ir.buffer not in arguments:
                 continue

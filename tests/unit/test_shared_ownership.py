@@ -159,6 +159,16 @@ def test_what_no_kernel_names_is_executed_by_whoever_needs_it() -> None:
     assert found["add:1"].executes == {"iota", "add"}
 
 
+def test_what_is_made_for_a_call_that_writes_into_it_is_not_that_call() -> None:
+    graph = [placeholder("x"), post("sin", "x"), post("all_reduce", "sin"), post("wait", "all_reduce")]
+    kernels = [
+        fused("sin:1", IrNode("buf0", "wait", ("all_reduce", "sin"), ("x",))),
+        extern("c10d.all_reduce_.default:2", IrNode("buf1", None, ("all_reduce", "sin"), ("buf0",))),
+        extern("c10d.wait.default:3", IrNode("buf2", None, ("wait",), ("buf0",))),
+    ]
+    assert [ownership.executes for ownership in owned(graph, kernels).values()] == [{"sin"}, {"all_reduce"}, {"wait"}]
+
+
 def test_an_input_that_two_kernels_need_is_read_by_both() -> None:
     graph = [placeholder("x"), post("view", "x", view=True), post("sum", "x"), post("amax", "view")]
     kernels = [
