@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx
 
-from graphbench.inductor.origins import DynamoGraphs, Lineage, Names, op_name
+from graphbench.inductor.origins import DynamoGraphs, Lineage, Names, inputs_of, op_name
 from graphbench.provenance.rewrites import stand_ins
 from graphbench.provenance.vanished import Traced, vanished
 from graphbench.records import Fate, Phase
@@ -31,6 +31,7 @@ class JointGraph:
         self._traced = Traced()
         self._differentiates: dict[str, Names] = {}
         self._sums: set[str] = set()
+        self._rewrote: set[str] = set()
         self._ops: dict[str, str] = {}
         self.fault = ""
 
@@ -43,6 +44,7 @@ class JointGraph:
 
         Source: `meta["seq_nr"]` and `meta["partitioner_tag"]` of AOTAutograd's joint graph, torch 2.11, 2.13 and 2.14.
         """
+        self._graphs.compare()
         backward: list[fx.Node] = []
         for node in graph.nodes:
             self._traced.inputs[node.name] = inputs_of(node)
@@ -50,8 +52,10 @@ class JointGraph:
                 continue
             self._ops[node.name] = op_name(node)
             self._traced.calls[node.name] = _call_text(node)
-            sources, differentiates, _ = self._graphs.lineage_of(node)
+            sources, differentiates, rewrote = self._graphs.lineage_of(node)
             self._traced.sources[node.name] = sources
+            if rewrote:
+                self._rewrote.add(node.name)
             if differentiates:
                 self._differentiates[node.name] = differentiates
             elif node.meta.get("partitioner_tag") == "is_backward":
@@ -86,7 +90,8 @@ class JointGraph:
         """
         if self._ops.get(node.name) == op_name(node):
             sources = self._traced.sources[node.name]
-            return Lineage(sources, () if sources else self._differentiates.get(node.name, ()))
+            differentiates = () if sources else self._differentiates.get(node.name, ())
+            return Lineage(sources, differentiates, rewrote=node.name in self._rewrote)
         found = self._graphs.lineage_of(node)
         if found.sources or found.differentiates or phase == "forward":
             return found
@@ -111,13 +116,6 @@ class JointGraph:
             same_op = {self._ops[node] for node in replaced if node in self._ops} == {ops[name]}
             found[name] = Lineage(sources, differentiates, rewrote=not same_op)
         return found
-
-
-def inputs_of(node: fx.Node) -> Names:
-    """The nodes among a node's arguments, in order, repeated where one stands there twice."""
-    found: list[str] = []
-    fx.map_arg((node.args, node.kwargs), lambda source: found.append(source.name))
-    return tuple(found)
 
 
 def _call_text(node: fx.Node) -> str:

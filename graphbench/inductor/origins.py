@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from torch import fx
+
+from graphbench.provenance.rewrites import stand_ins
 
 Names = tuple[str, ...]
 
@@ -27,14 +29,20 @@ class DynamoGraphs:
     does what the backward body of an `autograd.Function` computes, but that differentiates it.
 
     Attributes:
-        calls: names of the top graph's calls, in order.
+        top: the top graph, which Inductor's passes change in place.
+        calls: names of its calls as Dynamo made it, in order.
+        inputs: what each of its nodes read then.
         owners: `id` of every graph -> the call of the top graph that runs it; `None` for the top graph itself.
         backward: those of them that are the backward of a call.
+        replaced: calls that Inductor's passes put into the top graph before it was traced -> those that they replaced.
     """
 
-    calls: Names
+    top: fx.Graph
+    calls: Mapping[str, None]
     owners: Mapping[int, str | None]
     backward: frozenset[int]
+    inputs: Mapping[str, Names]
+    replaced: dict[str, Names] = field(default_factory=dict)
 
     @classmethod
     def of(cls, gm: fx.GraphModule) -> DynamoGraphs:
@@ -57,8 +65,12 @@ class DynamoGraphs:
                     visit(body, owners[id(body.graph)])
 
         visit(gm, None)
-        calls = tuple(node.name for node in gm.graph.nodes if node.op.startswith("call_"))
-        return cls(calls, owners, frozenset(backward))
+        calls = dict.fromkeys(node.name for node in gm.graph.nodes if node.op.startswith("call_"))
+        return cls(gm.graph, calls, owners, frozenset(backward), _inputs(gm.graph))
+
+    def compare(self) -> None:
+        """Find what passes have put into the top graph since, as a convolution in the place of it and a BatchNorm."""
+        self.replaced.update(stand_ins(self.inputs, _inputs(self.top)))
 
     def lineage_of(self, node: fx.Node) -> Lineage:
         """The Dynamo nodes that a node came from, in order, as far as its own meta data tells.
@@ -71,10 +83,17 @@ class DynamoGraphs:
         direct = [source for source in from_node if self._knows(source)]
         sources: dict[str, None] = {}
         differentiates: dict[str, None] = {}
+        rewrote = False
         for info in self._leads(direct or from_node):
             found = differentiates if info.graph_id in self.backward else sources
-            found[self.owners[info.graph_id] or info.name] = None
-        return Lineage(tuple(sources), tuple(differentiates))
+            name = self.owners[info.graph_id] or info.name
+            rewrote = rewrote or name in self.replaced
+            found.update(dict.fromkeys(self.replaced.get(name, (name,))))
+        return Lineage(
+            tuple(name for name in sources if name in self.calls),
+            tuple(name for name in differentiates if name in self.calls),
+            rewrote,
+        )
 
     def _knows(self, source: Any) -> bool:
         return source.node_info is not None and source.node_info.graph_id in self.owners
@@ -86,6 +105,17 @@ class DynamoGraphs:
             if self._knows(source):
                 yield source.node_info
             stack.extend(reversed(source.from_node or []))
+
+
+def _inputs(graph: fx.Graph) -> dict[str, Names]:
+    return {node.name: inputs_of(node) for node in graph.nodes}
+
+
+def inputs_of(node: fx.Node) -> Names:
+    """The nodes among a node's arguments, in order, repeated where one stands there twice."""
+    found: list[str] = []
+    fx.map_arg((node.args, node.kwargs), lambda source: found.append(source.name))
+    return tuple(found)
 
 
 def op_name(node: fx.Node) -> str:

@@ -232,7 +232,7 @@ def test_a_call_that_only_mutates_is_named_as_an_operation() -> None:
         name=None, operation_name="op3", origin_node=None, origins=[call], inputs=[], get_mutation_names=list
     )
     emitted = Emitted(kernels=[("add_kernel_0:1", True, [AnnouncedIr(kernel, ("arg0_1",), None)])])
-    graphs = DynamoGraphs((), {}, frozenset())
+    graphs = DynamoGraphs(graph, {}, {}, frozenset(), {})
     _, (origins,) = to_records(emitted, graph, "forward", JointGraph(graphs))
     assert origins.irs == (IrNode("op3", None, ("relu",), ("arg0_1",)),)
 

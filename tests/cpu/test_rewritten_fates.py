@@ -9,8 +9,11 @@ import pytest
 import torch
 
 import graphbench
+from graphbench.conservation import check
 from graphbench.records import Fate, RegionRecord
 from tests.cpu.stories import measured
+from tests.factories import profile
+from tests.suite.owners import executed_times, not_once, unowned
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +58,16 @@ def test_what_is_computed_of_constants_is_folded() -> None:
 def test_a_constant_that_a_kernel_writes_is_no_folded_one() -> None:
     _, found = fates(lambda x: torch.full((8,), 3.0), torch.randn(4))
     assert found["full"].kind == "kernel"
+
+
+def test_a_batch_norm_folded_into_its_convolution_is_rewritten_and_the_profile_holds() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)).eval()
+    with torch.no_grad():
+        region = measured(
+            model, torch.randn(1, 3, 8, 8), options={"inductor": {"efficient_conv_bn_eval_fx_passes": True}}
+        )
+    folded = {node.op_type: node.fate.kind for node in region.nodes}
+    assert folded == {"conv2d": "rewritten", "batch_norm": "rewritten"}
+    assert not_once(executed_times(region.post_grad, region.kernels)) == {}
+    assert unowned(region.kernels) == []
+    check(profile(region))
