@@ -19,7 +19,7 @@ from graphbench.measuring.eager_backward import EagerBackward, with_backward
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
 from graphbench.measuring.runs import Label, WholeRun, measure_side, replaying, undisturbed
-from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records
+from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records, quartered
 from graphbench.provenance.fates import fates
 from graphbench.records import (
     Comparison,
@@ -118,6 +118,7 @@ class _Measuring:
         self.tick = tick
         assert region.capture is not None
         self.isolator = Isolator(region.capture.device, timers, policy)
+        self.op_isolator = Isolator(region.capture.device, timers, quartered(policy))
         self.notes: list[str] = []
         self.problem = ""
         self.has_backward = self._has_backward()
@@ -226,7 +227,7 @@ class _Measuring:
     @contextlib.contextmanager
     def _isolating(self, side: CompiledSide, expected: dict[str, tuple[str, torch.Tensor]]) -> Iterator[None]:
         """While inside, the side's first call is preceded by its ops alone, and each of its kernels is isolated."""
-        with side.isolating(self.isolator, expected, self.tick), isolating_ops(side, self.isolator, self.tick):
+        with side.isolating(self.isolator, expected, self.tick), isolating_ops(side, self.op_isolator, self.tick):
             yield
 
     def _kernels(self, rows: dict[str, Measurement], side: Side, phase: str = "forward") -> tuple[KernelRecord, ...]:

@@ -18,7 +18,7 @@ from graphbench.inductor.compile import CompiledGraph
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
 from graphbench.measuring.runs import unmeasured
-from graphbench.records import NO_TENSOR, Measurement, Phase, PostGradNode, Status, post_grad_row
+from graphbench.records import NO_TENSOR, Measurement, Phase, Policy, PostGradNode, Status, post_grad_row
 from graphbench.tensors import shares_storage, tensors_of
 
 VIEW = "a view"
@@ -30,6 +30,16 @@ def n_ops(graph: CompiledGraph) -> int:
     if graph.lowered is None or not graph.post_grad:
         return 0
     return sum(node.op.startswith("call_") for node in graph.lowered.graph.nodes)
+
+
+def quartered(policy: Policy) -> Policy:
+    """The budgets of ops: a quarter of other units', since there are many times as many. Counts stay what they are."""
+    return replace(
+        policy,
+        warmup_ms=policy.warmup_ms / 4,
+        measure_ms=policy.measure_ms / 4,
+        max_samples=max(policy.min_samples, policy.max_samples // 4),
+    )
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from graphbench import document
 from graphbench.execution.lowered import run_lowered, written_inputs
 from graphbench.inductor import wrapper as wrappers
 from graphbench.measuring import unfused
-from graphbench.records import NO_TENSOR, PostGradNode, ProfileRecord, RegionRecord
+from graphbench.records import NO_TENSOR, Policy, PostGradNode, ProfileRecord, RegionRecord
 from graphbench.regions import Region
 from tests.cpu.stories import Story, batch, captured, changes, compiled, measured, quick, world
 
@@ -283,3 +284,10 @@ def test_autocast_around_the_model_does_not_cast_its_ops_again() -> None:
     assert len(names) == 2
     assert all(entry.isolated.fidelity and entry.isolated.fidelity.equal for entry in record.post_grad
                if entry.name in names)  # fmt: skip
+
+
+def test_ops_get_a_quarter_of_the_budgets_and_asked_for_counts_as_they_are() -> None:
+    policy = Policy(timer="wallclock", cache="warm", values="captured", warmup_ms=40.0, measure_ms=100.0, repeat=7)
+    found = unfused.quartered(policy)
+    assert (found.warmup_ms, found.measure_ms, found.max_samples, found.repeat) == (10.0, 25.0, 50, 7)
+    assert unfused.quartered(replace(policy, max_samples=10)).max_samples == 10
