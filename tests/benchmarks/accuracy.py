@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from harness import DEVICE, ChildError, Report, busy_p50_ns, child, each, measured, parser, spin, table
 from judging import accuracy, why_left_out
-from kernels import NOT_IN_NCU, Function, Stamped, build
+from known_kernels import NOT_IN_NCU, Function, Stamped, build
 
 from graphbench.analysis.stats import quantile
 from graphbench.timing.cache import L2
