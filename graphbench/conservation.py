@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from graphbench.errors import ConservationError, ProfileFormatError
-from graphbench.records import EVENT_TIMERS, Measurement, ProfileRecord, RegionRecord, RunRecord, Side, post_grad_row
+from graphbench.records import EVENT_TIMERS, Measurement, Phase, ProfileRecord, RegionRecord, RunRecord, Side
 
 RELATIVE_TOLERANCE = 0.005
 ABSOLUTE_TOLERANCE_NS = 1000.0
@@ -17,6 +17,11 @@ _RUN_COLUMNS = ("busy_ns", "wall_ns", "unattributed_ns", "overlap_ns", "wrapper_
 Where = tuple[str, ...]  # joined only for a message
 _columns_of = attrgetter(*_COLUMNS)
 _run_columns_of = attrgetter(*_RUN_COLUMNS)
+
+
+def post_grad_row(phase: Phase, name: str) -> str:
+    """`forward:relu`: how `shared_with` names a post-grad node, since a Dynamo node may have the same name."""
+    return f"{phase}:{name}"
 
 
 def check(record: ProfileRecord, *, path: str = "profile") -> None:

@@ -22,11 +22,10 @@ NodeKind = Literal["compute", "view", "state", "host"]
 KernelKind = Literal["triton", "template", "extern", "fallback", "custom", "user-triton", "cpp", "collective"]
 Role = Literal["executes", "recomputes", "contributes", "prepares", "differentiates"]
 FateKind = Literal["fused", "kernel", "split", "view", "folded", "merged", "rewritten", "dead", "eager", "unknown"]
-# How two notes of a profile begin, for those who look for them.
+# How two notes of a profile begin.
 HELD_NOTE = "captured inputs hold"
 SHARED_CPU_NOTE = "the CPU was shared"
-# Why an op on sizes has no time: nothing is missing.
-NO_TENSOR = "computes no tensor"
+NO_TENSOR = "computes no tensor"  # why an op on sizes has no time: nothing is missing
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
 
@@ -165,11 +164,6 @@ class PostGradNode:
     moved_bytes: int | None = None
     is_view: bool = False
     isolated: Measurement = NOT_MEASURED
-
-
-def post_grad_row(phase: Phase, name: str) -> str:
-    """`forward:relu`: how `shared_with` names a post-grad node, since a Dynamo node may have the same name."""
-    return f"{phase}:{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

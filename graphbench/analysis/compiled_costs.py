@@ -42,7 +42,7 @@ def compiled_costs(region: RegionRecord, digest: Digest | None = None) -> dict[s
         time_ns = digest.median(kernel.isolated)
         total_ns = None if time_ns is None else time_ns * max(1, kernel.calls)
         found = sums[kernel.phase]
-        for node, part in _parts(kernel).items():
+        for node, part in kernel_parts(kernel).items():
             before = found.get(node, 0.0)
             found[node] = None if before is None or total_ns is None else before + total_ns * part
     names = dict.fromkeys(name for found in sums.values() for name in found)
@@ -52,13 +52,8 @@ def compiled_costs(region: RegionRecord, digest: Digest | None = None) -> dict[s
     }
 
 
-def nodes_worked_for(kernel: KernelRecord) -> tuple[str, ...]:
-    """The nodes that a kernel's time is divided over; none for a kernel without owner."""
-    return tuple(_parts(kernel))
-
-
-def _parts(kernel: KernelRecord) -> dict[str, float]:
-    """The part of a kernel that falls to each node; they add up to 1."""
+def kernel_parts(kernel: KernelRecord) -> dict[str, float]:
+    """The part of a kernel that falls to each node that it works for; they add up to 1. None without an owner."""
     for kinds in WORKING:
         moved = _moved(role for role in kernel.roles if role.role in kinds)
         if moved:

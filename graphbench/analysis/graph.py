@@ -34,13 +34,15 @@ def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networ
     """Nodes, post-grad nodes and kernels of every region as one directed graph.
 
     Vertices are `REGION/node/NAME`, `REGION/PHASE/post_grad/NAME` and `REGION/KERNEL`, with the attributes `what`
-    (`node`, `post-grad node` or `kernel`), `region`, `name`, `kind`, and where they are known `phase`, `isolated_ns`,
-    `backward_ns`, `in_graph_ns`, `fate`, `module`, `source`. What is not known is no attribute, so that every format
-    can hold them.
+    (`node`, `post-grad node` or `kernel`), `region`, `name`, `kind` and, where it is known, `isolated_ns`. Nodes also
+    have `op_type`, `fate`, `module`, `source`, `backward_ns` (isolated) and `in_graph_ns`; post-grad nodes `phase` and
+    `target`; kernels `phase`, `calls` and `in_graph_ns`. What is not known is no attribute, so that every format can
+    hold them. A kernel's `isolated_ns` is of one call, its `in_graph_ns` of all.
 
     Edges have `relation`: `feeds` between nodes, between post-grad nodes and from a kernel to one that reads what it
-    wrote; `becomes` from a node to a post-grad node that it was lowered to; the role from a node to a kernel, and
-    `executes` or `recomputes` from a post-grad node to a kernel.
+    wrote; `becomes` from a node to a post-grad node that it was lowered to; the role from a node to a kernel, with its
+    `moved_bytes`, and `executes` or `recomputes` from a post-grad node to a kernel. Of several roles the strongest is
+    named.
 
     Args:
         record: a profile.
@@ -100,7 +102,10 @@ def critical_paths(record: ProfileRecord, digest: Digest | None = None) -> list[
 
 
 def kernel_edges(region: RegionRecord, phase: Phase) -> list[tuple[str, str]]:
-    """Pairs of keys of a phase's kernels: one that writes, and a later one that reads it, in the wrapper's order."""
+    """Pairs of keys of a phase's kernels: one that writes, and a later one that reads it, in the wrapper's order.
+
+    What a kernel recomputes it keeps to itself: whoever reads that reads it from another.
+    """
     found: dict[tuple[str, str], None] = {}
     writers: dict[str, list[str]] = {}
     prepared: dict[str, list[str]] = {}
@@ -108,7 +113,7 @@ def kernel_edges(region: RegionRecord, phase: Phase) -> list[tuple[str, str]]:
         made_for = [key for name in kernel.executes for key in prepared.get(name, ())]
         before = [key for name in kernel.reads for key in writers.get(name, ())]
         found.update(dict.fromkeys((key, kernel.key) for key in (*before, *made_for) if key != kernel.key))
-        for name in kernel.executes:
+        for name in (name for name in kernel.executes if name not in kernel.recomputes):
             writers.setdefault(name, []).append(kernel.key)
         for role in kernel.roles if not kernel.executes else ():
             for name in role.post_grad if role.role == "prepares" else ():

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from graphbench.analysis.compiled_costs import compiled_costs, nodes_worked_for
+from graphbench.analysis.compiled_costs import kernel_parts
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.missing import expected_backwards
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.views import source_text
-from graphbench.records import KernelRecord, NodeRecord, Phase, ProfileRecord
+from graphbench.records import FateKind, KernelRecord, NodeRecord, Phase, ProfileRecord, RegionRecord
 
 GroupBy = Literal["module", "source"]
 GROUP_BY: tuple[GroupBy, ...] = ("module", "source")
@@ -19,50 +20,76 @@ NO_SOURCE = "(no source line)"
 NO_OWNER = "(no owner)"
 TOTAL = "total"
 LAYER = "*"
+NOT_COMPILED: frozenset[FateKind] = frozenset({"eager", "unknown"})
+"""Fates of nodes that cost something compiled which nobody knows; the others without a kernel cost nothing."""
+
+_What = Literal["eager", "eager_backward", "compiled", "compiled_backward"]
+_Home = tuple[str, str | None]  # the group of a node, and which of its layers
+_COMPILED: Mapping[Phase, _What] = {"forward": "compiled", "backward": "compiled_backward"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
     """One group. Times in nanoseconds: sums of medians of its nodes, and of its parts of compiled kernels.
 
-    `layers` counts the modules or lines that are one row here, `kernels` those that work for its nodes; a kernel of
-    several groups counts in each, its time is divided. `missing` counts nodes and kernels without a time. `share` is
-    its part of all eager time, backward included.
+    A time is `None` where all that should be in it is missing, and 0 where nothing should; `missing` counts the times
+    that sums lack. `layers` counts the modules or lines that are one row here, `kernels` those that work for its nodes:
+    a kernel of several groups counts in each, its time is divided. `share` is its part of all eager time, backward
+    included.
     """
 
     group: str
     layers: int
     nodes: int
     kernels: int
-    eager_ns: float
-    compiled_ns: float
-    eager_backward_ns: float
-    compiled_backward_ns: float
+    eager_ns: float | None
+    compiled_ns: float | None
+    eager_backward_ns: float | None
+    compiled_backward_ns: float | None
     missing: int
     share: float | None = None
 
     @property
-    def saved_ns(self) -> float:
-        """Eager less compiled, both directions."""
-        return self.eager_ns + self.eager_backward_ns - self.compiled_ns - self.compiled_backward_ns
+    def cost_ns(self) -> float | None:
+        """Eager time, both directions, as far as it is known."""
+        return _sum([self.eager_ns, self.eager_backward_ns])
+
+    @property
+    def saved_ns(self) -> float | None:
+        """Eager less compiled, both directions; `None` unless all four are known."""
+        both = self._both()
+        return None if both is None else both[0] - both[1]
 
     @property
     def speedup(self) -> float | None:
-        """Eager ÷ compiled, both directions; `None` where nothing of it was compiled."""
-        compiled_ns = self.compiled_ns + self.compiled_backward_ns
-        return (self.eager_ns + self.eager_backward_ns) / compiled_ns if compiled_ns else None
+        """Eager ÷ compiled, both directions; `None` unless all four are known, or where nothing of it was compiled."""
+        both = self._both()
+        return both[0] / both[1] if both is not None and both[1] else None
+
+    def _both(self) -> tuple[float, float] | None:
+        if self.eager_ns is None or self.eager_backward_ns is None:
+            return None
+        if self.compiled_ns is None or self.compiled_backward_ns is None:
+            return None
+        return self.eager_ns + self.eager_backward_ns, self.compiled_ns + self.compiled_backward_ns
 
 
 @dataclass(slots=True)
 class _Sums:
+    """What is known of a group so far; `missing` names each time that its sums lack."""
+
     places: set[str] = field(default_factory=set)
     kernels: set[tuple[str, str]] = field(default_factory=set)
     nodes: int = 0
-    missing: int = 0
-    times: dict[str, float] = field(default_factory=dict)
+    missing: set[tuple[_What, str, str]] = field(default_factory=set)
+    times: dict[_What, float | None] = field(default_factory=dict)
 
-    def add(self, what: str, time_ns: float | None) -> None:
-        self.times[what] = self.times.get(what, 0.0) + (time_ns or 0.0)
+    def add(self, what: _What, region: str, row: str, time_ns: float | None) -> None:
+        if time_ns is None:
+            self.missing.add((what, region, row))
+            self.times.setdefault(what, None)
+        else:
+            self.times[what] = (self.times.get(what) or 0.0) + time_ns
 
 
 def group_rows(
@@ -82,47 +109,51 @@ def group_rows(
         The groups, and their sum.
     """
     digest = digest or Digest()
-    nodes = [node for region in record.regions for node in region.nodes if node.kind in TIMED_KINDS]
-    name_of = _names(nodes, by, depth)
+    name_of = _names([node for region in record.regions for node in region.nodes], by, depth)
     sums: dict[str, _Sums] = {}
     for region in record.regions:
-        groups = {node.name: name_of(node) for node in region.nodes}
-        costs = compiled_costs(region, digest)
-        for node in region.nodes:
-            cost = costs.get(node.name)
-            if node.kind in TIMED_KINDS or cost is not None:
-                found = sums.setdefault(groups[node.name], _Sums())
-                found.places.add(_place(node, by))
-                _add_node(found, node, digest)
-                found.add("compiled", cost.forward_ns if cost else None)
-                found.add("compiled_backward", cost.backward_ns if cost else None)
+        homes = {node.name: (name_of(node), _place(node, by)) for node in region.nodes}
+        _add_nodes(sums, region, homes, digest)
         for kernel in region.kernels:
-            owners = {groups[node] for node in nodes_worked_for(kernel)} or {NO_OWNER}
-            _add_kernel(sums, kernel, owners, region.key, digest)
+            _add_kernel(sums, region.key, kernel, homes, digest)
     return _rows(sums)
 
 
-def _add_node(found: _Sums, node: NodeRecord, digest: Digest) -> None:
-    if node.kind not in TIMED_KINDS:
-        return
-    found.nodes += 1
-    time_ns = digest.median(node.isolated)
-    found.missing += time_ns is None
-    found.add("eager", time_ns)
-    found.add("eager_backward", digest.median(node.backward_isolated))
+def _add_nodes(sums: dict[str, _Sums], region: RegionRecord, homes: Mapping[str, _Home], digest: Digest) -> None:
+    """Eager times; what no kernel works for costs nothing compiled, unless it did not run compiled."""
+    backwards = {node.name for node in expected_backwards(region)}
+    worked_for = {(kernel.phase, node) for kernel in region.kernels for node in kernel_parts(kernel)}
+    has_backward = any(kernel.phase == "backward" for kernel in region.kernels)
+    for node in (node for node in region.nodes if node.kind in TIMED_KINDS):
+        found = _group_of(sums, homes[node.name])
+        found.nodes += 1
+        found.add("eager", region.key, node.name, digest.median(node.isolated))
+        if ("forward", node.name) not in worked_for:
+            found.add("compiled", region.key, node.name, None if node.fate.kind in NOT_COMPILED else 0.0)
+        if node.name in backwards:
+            found.add("eager_backward", region.key, node.name, digest.median(node.backward_isolated))
+            if ("backward", node.name) not in worked_for:
+                found.add("compiled_backward", region.key, node.name, 0.0 if has_backward else None)
 
 
 def _add_kernel(
-    sums: dict[str, _Sums], kernel: KernelRecord, owners: Iterable[str], region: str, digest: Digest
+    sums: dict[str, _Sums], region: str, kernel: KernelRecord, homes: Mapping[str, _Home], digest: Digest
 ) -> None:
     time_ns = digest.median(kernel.isolated)
-    for owner in owners:
-        found = sums.setdefault(owner, _Sums())
+    parts = [(homes[node], part) for node, part in kernel_parts(kernel).items()]
+    for home, part in parts or [((NO_OWNER, None), 1.0)]:
+        found = _group_of(sums, home)
         found.kernels.add((region, kernel.key))
-        found.missing += time_ns is None
-        if owner == NO_OWNER and time_ns is not None:
-            what: Mapping[Phase, str] = {"forward": "compiled", "backward": "compiled_backward"}
-            found.add(what[kernel.phase], time_ns * max(1, kernel.calls))
+        part_ns = None if time_ns is None else time_ns * max(1, kernel.calls) * part
+        found.add(_COMPILED[kernel.phase], region, kernel.key, part_ns)
+
+
+def _group_of(sums: dict[str, _Sums], home: _Home) -> _Sums:
+    group, place = home
+    found = sums.setdefault(group, _Sums())
+    if place is not None:
+        found.places.add(place)
+    return found
 
 
 def _rows(sums: Mapping[str, _Sums]) -> tuple[list[GroupRow], GroupRow]:
@@ -136,29 +167,33 @@ def _rows(sums: Mapping[str, _Sums]) -> tuple[list[GroupRow], GroupRow]:
             compiled_ns=found.times.get("compiled", 0.0),
             eager_backward_ns=found.times.get("eager_backward", 0.0),
             compiled_backward_ns=found.times.get("compiled_backward", 0.0),
-            missing=found.missing,
+            missing=len(found.missing),
         )
         for name, found in sums.items()
     ]
-    kernels = {kernel for found in sums.values() for kernel in found.kernels}
     total = GroupRow(
         group=TOTAL,
         layers=sum(row.layers for row in rows),
         nodes=sum(row.nodes for row in rows),
-        kernels=len(kernels),
-        eager_ns=sum(row.eager_ns for row in rows),
-        compiled_ns=sum(row.compiled_ns for row in rows),
-        eager_backward_ns=sum(row.eager_backward_ns for row in rows),
-        compiled_backward_ns=sum(row.compiled_backward_ns for row in rows),
-        missing=sum(row.missing for row in rows),
+        kernels=len({kernel for found in sums.values() for kernel in found.kernels}),
+        eager_ns=_sum([row.eager_ns for row in rows]),
+        compiled_ns=_sum([row.compiled_ns for row in rows]),
+        eager_backward_ns=_sum([row.eager_backward_ns for row in rows]),
+        compiled_backward_ns=_sum([row.compiled_backward_ns for row in rows]),
+        missing=len({time for found in sums.values() for time in found.missing}),
     )
-    whole_ns = total.eager_ns + total.eager_backward_ns
-    shared = [_with_share(row, whole_ns) for row in rows]
-    return sorted(shared, key=lambda row: -(row.eager_ns + row.eager_backward_ns)), _with_share(total, whole_ns)
+    shared = [_with_share(row, total.cost_ns) for row in rows]
+    return sorted(shared, key=lambda row: -(row.cost_ns or 0.0)), _with_share(total, total.cost_ns)
 
 
-def _with_share(row: GroupRow, whole_ns: float) -> GroupRow:
-    return replace(row, share=(row.eager_ns + row.eager_backward_ns) / whole_ns if whole_ns else None)
+def _sum(times_ns: Sequence[float | None]) -> float | None:
+    """Sum of those that are known; `None` where none of them is."""
+    known = [time_ns for time_ns in times_ns if time_ns is not None]
+    return sum(known) if known or not times_ns else None
+
+
+def _with_share(row: GroupRow, whole_ns: float | None) -> GroupRow:
+    return replace(row, share=row.cost_ns / whole_ns if row.cost_ns is not None and whole_ns else None)
 
 
 def _place(node: NodeRecord, by: GroupBy) -> str:
@@ -172,13 +207,17 @@ def _names(nodes: Sequence[NodeRecord], by: GroupBy, depth: int | None) -> Calla
     if by == "module":
         folded = fold_layers({node.module for node in nodes})
         cut = {path: ".".join(name.split(".")[:depth]) for path, name in folded.items()}
-        return lambda node: cut.get(node.module, node.module) or TOP_LEVEL
-    return lambda node: _line(node) or NO_SOURCE
+        return lambda node: cut[node.module] or TOP_LEVEL
+    places: dict[str, set[str]] = {}
+    for node in nodes:
+        places.setdefault(_line(node), set()).add(_place(node, by))
+    # Two files of one name are told apart by their folders.
+    return lambda node: (_line(node) if len(places[_line(node)]) == 1 else _line(node, folders=True)) or NO_SOURCE
 
 
-def _line(node: NodeRecord) -> str:
+def _line(node: NodeRecord, *, folders: bool = False) -> str:
     code = node.source.code.strip() if node.source else ""
-    return f"{source_text(node.source)} {code}".strip()
+    return f"{_place(node, 'source') if folders else source_text(node.source)} {code}".strip()
 
 
 def fold_layers(paths: Iterable[str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Literal
 from graphbench.analysis.shares import TIMED_KINDS, has_no_backward
 from graphbench.analysis.unfused import moves_nothing
 from graphbench.analysis.views import is_unfaithful
+from graphbench.conservation import post_grad_row
 from graphbench.records import Comparison, KernelRecord, Measurement, NodeRecord, PostGradNode, RegionRecord, Side
 
 What = Literal["region", "node", "eager backward", "post-grad node", "kernel", "run"]
@@ -67,13 +68,8 @@ def _isolated(region: RegionRecord) -> Iterator[tuple[str, Measurement]]:
     """Everything that was measured alone, by name."""
     yield from ((node.name, node.isolated) for node in region.nodes)
     yield from ((f"backward of {node.name}", node.backward_isolated) for node in region.nodes)
-    yield from ((post_grad_name(node), node.isolated) for node in region.post_grad)
+    yield from ((post_grad_row(node.phase, node.name), node.isolated) for node in region.post_grad)
     yield from ((kernel.key, kernel.isolated) for kernel in region.kernels)
-
-
-def post_grad_name(node: PostGradNode) -> str:
-    """A post-grad node with its phase, since both graphs may have one of that name."""
-    return f"{node.phase}:{node.name}"
 
 
 def not_measured(region: RegionRecord) -> list[NotMeasured]:
@@ -130,5 +126,5 @@ def _expected(region: RegionRecord) -> Iterator[tuple[str, What, Measurement]]:
     if region.status == "ok":  # else its nodes and kernels say so already
         yield from ((node.name, "eager backward", node.backward_isolated) for node in expected_backwards(region))
         computing = [node for node in region.post_grad if not moves_nothing(node)]
-        yield from ((post_grad_name(node), "post-grad node", node.isolated) for node in computing)
+        yield from ((post_grad_row(node.phase, node.name), "post-grad node", node.isolated) for node in computing)
     yield from ((kernel.key, "kernel", kernel.isolated) for kernel in region.kernels)

@@ -218,7 +218,8 @@ def failed_rows(record: ProfileRecord) -> tuple[str, ...]:
 
 
 def _failures(record: ProfileRecord) -> Iterator[tuple[str, str]]:
-    from graphbench.analysis.missing import post_grad_name, sides
+    from graphbench.analysis.missing import sides
+    from graphbench.conservation import post_grad_row
 
     for region in record.regions:
         if region.status == "failed":
@@ -229,7 +230,7 @@ def _failures(record: ProfileRecord) -> Iterator[tuple[str, str]]:
             yield from _failed(f"{region.key} {row.name}", row.isolated, row.in_graph)
             yield from _failed(f"{region.key} backward of {row.name}", row.backward_isolated, row.backward_in_graph)
         for post_grad in region.post_grad:
-            yield from _failed(f"{region.key} {post_grad_name(post_grad)}", post_grad.isolated)
+            yield from _failed(f"{region.key} {post_grad_row(post_grad.phase, post_grad.name)}", post_grad.isolated)
         for kernel in region.kernels:
             yield from _failed(f"{region.key} {kernel.key}", kernel.isolated, kernel.in_graph)
     if record.step is not None:

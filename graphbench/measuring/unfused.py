@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from graphbench.capture import ambient
+from graphbench.conservation import post_grad_row
 from graphbench.errors import first_line
 from graphbench.execution.lowered import run_lowered
 from graphbench.inductor import wrapper as wrappers
@@ -18,7 +19,7 @@ from graphbench.inductor.compile import CompiledGraph
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
 from graphbench.measuring.runs import unmeasured
-from graphbench.records import NO_TENSOR, Measurement, Phase, Policy, PostGradNode, Status, post_grad_row
+from graphbench.records import NO_TENSOR, Measurement, Phase, Policy, PostGradNode, Status
 from graphbench.tensors import shares_storage, tensors_of
 
 VIEW = "a view"

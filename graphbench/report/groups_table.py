@@ -32,8 +32,9 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     ),
     Column(name="saved", key="saved", kind="time", get=lambda row: row.saved_ns),
     Column(name="ratio", key="speedup", kind="ratio", get=lambda row: row.speedup),
-    Column(name="cost", key="cost", kind="time", get=lambda row: row.eager_ns + row.eager_backward_ns, shown="csv"),
+    Column(name="cost", key="cost", kind="time", get=lambda row: row.cost_ns, shown="csv"),
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
+    Column(name="miss-\ning", key="missing", kind="number", get=lambda row: row.missing, shown="nonzero"),
 )
 EXPLAINED = (
     "eager, eager bwd: sums of the nodes' times alone; comp., comp. bwd: their parts of the compiled kernels, which "
@@ -71,7 +72,9 @@ def groups(record: ProfileRecord, grouping: Grouping, digest: Digest) -> tuple[l
     rows, total = group_rows(record, grouping.by, depth=grouping.depth, digest=digest)
     lines = [EXPLAINED]
     if total.missing:
-        lines.append(f"– {count_text(total.missing, 'time')} missing of nodes and kernels: they count as nothing here")
+        lines.append(
+            f"missing: {count_text(total.missing, 'time')} of nodes and kernels; sums are of those that are known"
+        )
     return [*rows, total], lines + path_lines(record, digest)
 
 
