@@ -86,6 +86,26 @@ def _check_region(path: str, region: RegionRecord) -> None:
         for name in (*kernel.executes, *read):
             if (kernel.phase, name) not in post_grad:
                 raise _fail(path, here, f'"{name}"', f"a {kernel.phase} post-grad node's name")
+    _check_executed_once(path, region)
+
+
+def _check_executed_once(path: str, region: RegionRecord) -> None:
+    """A node that several kernels execute falls to each in part, and the parts add up to it; views move nothing."""
+    views = {(node.phase, node.name) for node in region.post_grad if node.is_view or node.target == "getitem"}
+    parts: dict[tuple[str, str], list[float]] = {}
+    for kernel in region.kernels:
+        known = dict(kernel.parts)
+        where = f"regions[{region.key}].kernels[{kernel.key}]"
+        _check_known(path, f"{where}.recomputes", kernel.recomputes, set(kernel.executes), "a node that it executes")
+        _check_known(path, f"{where}.parts", known, set(kernel.executes), "a node that it executes")
+        if any(not 0 < part <= 1 for part in known.values()):
+            raise _fail(path, f"{where}.parts", f"{sorted(known.values())}", "fractions above 0, at most 1")
+        for name in set(kernel.executes) - set(kernel.recomputes):
+            parts.setdefault((kernel.phase, name), []).append(known.get(name, 1.0))
+    for (phase, name), shares in parts.items():
+        if (phase, name) not in views and abs(sum(shares) - 1.0) > RELATIVE_TOLERANCE:
+            where = f"regions[{region.key}].kernels: parts of {phase} post-grad node {name}"
+            raise _fail(path, where, f"{sum(shares):g} times the node", "once")
 
 
 def _check_known(path: str, where: str, names: Iterable[str], known: set[str], expected: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from graphbench.analysis.missing import lacks_backward
 from graphbench.analysis.stats import Verdict, compare, quantile
 from graphbench.records import EVENT_TIMERS, Measurement, ProfileRecord, TimerName
 
@@ -65,14 +66,19 @@ def compare_runs(
 def totals(before: ProfileRecord, after: ProfileRecord, grain: float) -> Iterator[DiffTotal]:
     """Every whole run that both profiles have, compared; `grain` is the step of the stamps in nanoseconds."""
     for name, title in TOTALS.items():
-        left = _plain([getattr(region, name).plain for region in before.regions])
-        right = _plain([getattr(region, name).plain for region in after.regions])
+        left, right = (_plain(_sides(record, name)) for record in (before, after))
         if left and right:
             yield _total(title, left, right, after.policy.timer, grain)
     if before.step and after.step:
         old, new = before.step.plain_wall_ns, after.step.plain_wall_ns
         if old and new:
             yield _total("step (wall)", old, new, "wallclock", 0.0)
+
+
+def _sides(record: ProfileRecord, name: str) -> list[Measurement]:
+    """A side's run in every region that should have one: inference has no backward to miss."""
+    sides = [(region, getattr(region, name).plain) for region in record.regions]
+    return [plain for region, plain in sides if plain.samples or "backward" not in name or not lacks_backward(region)]
 
 
 def _plain(measurements: Sequence[Measurement]) -> list[float] | None:

@@ -138,7 +138,10 @@ def _together(region: RegionRecord) -> list[list[str]]:
     """Keys of kernels that compute a post-grad node together, directly or over others, in the wrapper's order."""
     group_of: dict[str, list[str]] = {}
     first: dict[tuple[str, str], str] = {}
-    executing = {(kernel.phase, name): kernel.key for kernel in region.kernels for name in kernel.executes}
+    executing: dict[tuple[str, str], str] = {}
+    for kernel in region.kernels:
+        for name in set(kernel.executes) - set(kernel.recomputes):
+            executing.setdefault((kernel.phase, name), kernel.key)
     for kernel in region.kernels:
         names = [name for name, _ in kernel.parts]
         if _only_prepares(kernel):

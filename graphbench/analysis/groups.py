@@ -33,13 +33,13 @@ class GroupRow:
     """One group. Times in nanoseconds: sums of medians of its nodes, and of its parts of compiled kernels.
 
     A time is `None` where all that should be in it is missing, and 0 where nothing should; `missing` counts the times
-    that sums lack. `layers` counts the modules or lines that are one row here, `kernels` those that work for its nodes:
-    a kernel of several groups counts in each, its time is divided. `share` is its part of all eager time, backward
-    included.
+    that sums lack. `layers` counts the modules or lines that are one row here, and is `None` for the total; `kernels`
+    counts those that work for its nodes: a kernel of several groups counts in each, its time is divided. `share` is its
+    part of all eager time, backward included.
     """
 
     group: str
-    layers: int
+    layers: int | None
     nodes: int
     kernels: int
     eager_ns: float | None
@@ -62,9 +62,9 @@ class GroupRow:
 
     @property
     def speedup(self) -> float | None:
-        """Eager ÷ compiled, both directions; `None` unless all four are known, or where nothing of it was compiled."""
+        """Eager ÷ compiled, both directions; `None` unless all four are known, or where either is nothing."""
         both = self._both()
-        return both[0] / both[1] if both is not None and both[1] else None
+        return both[0] / both[1] if both is not None and all(both) else None
 
     def _both(self) -> tuple[float, float] | None:
         if self.eager_ns is None or self.eager_backward_ns is None:
@@ -173,7 +173,7 @@ def _rows(sums: Mapping[str, _Sums]) -> tuple[list[GroupRow], GroupRow]:
     ]
     total = GroupRow(
         group=TOTAL,
-        layers=sum(row.layers for row in rows),
+        layers=None,
         nodes=sum(row.nodes for row in rows),
         kernels=len({kernel for found in sums.values() for kernel in found.kernels}),
         eager_ns=_sum([row.eager_ns for row in rows]),

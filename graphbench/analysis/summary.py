@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
@@ -27,10 +27,7 @@ from graphbench.records import (
     RunRecord,
 )
 
-_OWNING_ROLES: Mapping[Phase, frozenset[Role]] = {
-    "forward": frozenset({"executes", "recomputes", "prepares", "differentiates"}),
-    "backward": frozenset({"executes", "recomputes", "prepares", "differentiates"}),
-}
+_OWNING_ROLES: frozenset[Role] = frozenset({"executes", "recomputes", "prepares", "differentiates"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +130,7 @@ def summary(record: ProfileRecord, digest: Digest | None = None) -> ProfileSumma
 
 def is_owned(kernel: KernelRecord) -> bool:
     """Whether a node is known to which the kernel's work belongs."""
-    return any(role.role in _OWNING_ROLES[kernel.phase] for role in kernel.roles)
+    return any(role.role in _OWNING_ROLES for role in kernel.roles)
 
 
 def _coverage(runs: Sequence[RunRecord], n_rows: int) -> Coverage:

@@ -14,7 +14,7 @@ from graphbench.analysis.unfused import PHASES, moves_nothing
 from graphbench.conservation import WRAPPER_TIMERS
 from graphbench.records import Measurement, Phase, RegionRecord, Side, TimerName
 
-Span = Literal["forward", "backward", "both"]
+Part = Literal["forward", "backward", "both"]
 Basis = Literal["wall", "plain", "in_graph", "isolated"]
 BASES: Final[tuple[Basis, ...]] = ("wall", "plain", "in_graph", "isolated")
 
@@ -90,7 +90,7 @@ class BeforeAfter:
     `unfused_ns` is known of isolated sums only. `both` is forward + backward, and `None` where either is.
     """
 
-    span: Span
+    part: Part
     basis: Basis
     eager_ns: float | None
     unfused_ns: float | None
@@ -136,7 +136,7 @@ def _line(phase: Phase, basis: Basis, total: Totals, timed: Timed) -> BeforeAfte
     names = [f"{basis}_{side}_ns" if prefixed else f"{side}_{basis}_ns" for side in (eager, phase)]
     isolated = basis == "isolated"
     return BeforeAfter(
-        span=phase,
+        part=phase,
         basis=basis,
         eager_ns=getattr(total, names[0]),
         unfused_ns=getattr(total, f"unfused_{phase}_ns") if isolated else None,
@@ -152,7 +152,7 @@ def _both(forward: BeforeAfter, backward: BeforeAfter) -> BeforeAfter:
         nodes, post_grad, kernels = [(a + c, b + d) for (a, b), (c, d) in pairs]
         timed = Timed(nodes=nodes, post_grad=post_grad, kernels=kernels)
     return BeforeAfter(
-        span="both",
+        part="both",
         basis=forward.basis,
         eager_ns=_sum_all((forward.eager_ns, backward.eager_ns)),
         unfused_ns=_sum_all((forward.unfused_ns, backward.unfused_ns)),

@@ -82,13 +82,25 @@ def pick(options_class: type[OptionsT], arguments: argparse.Namespace) -> Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
-    """How a table is cut, sorted and grouped. `top` rows; `sort` a column's name; `depth` of module paths."""
+    """How a table is cut, sorted and grouped. `top` rows; `sort` a column's name; `depth` of module paths.
+
+    Raises:
+        UsageError: a depth without modules, found before minutes of measuring.
+    """
 
     top: int | None
     sort: str | None
     wide: bool
     group_by: str | None
     depth: int | None
+
+    def __post_init__(self) -> None:
+        if self.depth is not None and self.group_by != "module":
+            raise UsageError(
+                f"--depth {self.depth} without --group-by module: only module paths are cut",
+                hint="add --group-by module, or leave --depth out",
+                subject="--depth",
+            )
 
     def keywords(self) -> RenderOptions:
         """The keywords of a reporter's `render`; what was not asked for is left to its own default."""

@@ -45,6 +45,12 @@ class ShowCommand(Command[ShowOptions]):
                 hint=f"graphbench show {arguments.profile} --format csv --table {arguments.table}",
                 subject="--table",
             )
+        if arguments.table is not None and arguments.group_by is not None:
+            raise UsageError(
+                f"--table {arguments.table} with --group-by {arguments.group_by}: groups are a table of their own",
+                hint="leave out one of the two",
+                subject="--table",
+            )
         return ShowOptions(
             profile=arguments.profile,
             format=arguments.format,
@@ -60,9 +66,8 @@ class ShowCommand(Command[ShowOptions]):
         from graphbench.report import REPORTERS
 
         keywords = options.view.keywords()
-        table = options.table or ("nodes" if options.format == "csv" else None)
-        if table is not None:
-            keywords["table"] = table
+        if options.table is not None:
+            keywords["table"] = options.table
         with collector_paused():
             text = REPORTERS[options.format].render(read(options.profile), **keywords)
         emit(text)

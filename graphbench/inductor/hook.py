@@ -105,11 +105,19 @@ def to_records(
         joint: the region's graph before Inductor's passes; what is not of this region is no source.
     """
     stood_in_for = joint.stood_in_for(graph, phase)
-    names = _qualified_names(emitted, graph)
+    names, bodies = _qualified_names(emitted, graph), _bodies(graph)
+
+    def lineage(node: fx.Node) -> Lineage:
+        if node.graph is graph:
+            return _lineage(node, phase, joint, stood_in_for)
+        found = joint.lineage_of(node, phase, nested=True)
+        runs = bodies.get(id(node.graph))
+        if found.sources or found.differentiates or runs is None:
+            return found
+        return _lineage(runs, phase, joint, stood_in_for)  # the branches of a `cond`'s backward
+
     nodes = tuple(
-        _post_grad_node(node, name, names, phase, _lineage(node, phase, joint, stood_in_for))
-        for node, name in names.items()
-        if node.op != "output"
+        _post_grad_node(node, name, names, phase, lineage(node)) for node, name in names.items() if node.op != "output"
     )
     kernels = tuple(
         KernelOrigins(key, is_extern, tuple(_ir_node(announced, names) for announced in irs))
@@ -154,7 +162,22 @@ def _reads(entry: Any) -> tuple[str, ...]:
     from torch._inductor import dependencies
 
     reads = entry.read_writes.reads
-    return tuple(dep.name for dep in reads if not isinstance(dep, dependencies.WeakDep))
+    return tuple(_buffer(dep.name) for dep in reads if not isinstance(dep, dependencies.WeakDep))
+
+
+def _buffer(name: str) -> str:
+    """A buffer by the name under which its kernel was announced: a call's several results are buffers of their own.
+
+    Source: `torch._inductor.ir.MultiOutput.inputs`, `GraphLowering.try_get_buffer`, torch 2.11, 2.13 and 2.14.
+    """
+    from torch._inductor import ir
+    from torch._inductor.virtualized import V
+
+    buffer: Any = V.graph.try_get_buffer(name)
+    while isinstance(buffer, ir.MultiOutput):
+        buffer = buffer.inputs[0]
+        name = str(buffer.get_name())
+    return name
 
 
 def _moved(entry: Any) -> int:
@@ -170,7 +193,7 @@ def _moved(entry: Any) -> int:
 
 def _arguments(call: Any) -> tuple[str, ...]:
     """Names of the buffers that an extern call takes, in order. Source: `ir.ExternKernel.inputs`, torch 2.13."""
-    return tuple(buffer.get_name() for buffer in getattr(call, "inputs", ()) if hasattr(buffer, "get_name"))
+    return tuple(_buffer(buffer.get_name()) for buffer in getattr(call, "inputs", ()) if hasattr(buffer, "get_name"))
 
 
 def _post_grad_node(
@@ -200,6 +223,16 @@ def _is_view(node: fx.Node) -> bool:
     while node.target is operator.getitem and isinstance(node.args[0], fx.Node):
         node = node.args[0]
     return bool(getattr(node.target, "is_view", False))
+
+
+def _bodies(graph: fx.Graph) -> dict[int, fx.Node]:
+    """`id` of every graph that a call of the graph runs -> that call."""
+    found: dict[int, fx.Node] = {}
+    for node in graph.nodes:
+        body = getattr(graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
+        if isinstance(body, fx.GraphModule):
+            found.update({id(body.graph): user for user in node.users})
+    return found
 
 
 def _lineage(node: fx.Node, phase: Phase, joint: JointGraph, stood_in_for: Mapping[str, Lineage]) -> Lineage:

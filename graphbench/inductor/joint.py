@@ -8,11 +8,12 @@ from typing import Any
 from torch import fx
 
 from graphbench.inductor.origins import DynamoGraphs, Lineage, Names, inputs_of, op_name
-from graphbench.provenance.rewrites import stand_ins
+from graphbench.provenance.rewrites import OUTPUT, stand_ins
 from graphbench.provenance.vanished import Traced, vanished
 from graphbench.records import Fate, Phase
 
 Pass = Callable[[fx.Graph], Any]
+TANGENT = "tangents_"  # how AOTAutograd names what flows into a backward
 
 
 class JointGraph:
@@ -29,6 +30,7 @@ class JointGraph:
         self._graphs = graphs
         self._by_number: dict[int, Names] = {}
         self._traced = Traced()
+        self._n_results: int | None = None
         self._differentiates: dict[str, Names] = {}
         self._sums: set[str] = set()
         self._rewrote: set[str] = set()
@@ -44,6 +46,7 @@ class JointGraph:
 
         Source: `meta["seq_nr"]` and `meta["partitioner_tag"]` of AOTAutograd's joint graph, torch 2.11, 2.13 and 2.14.
         """
+        self._forget()  # Inductor's passes see graphs inside a graph before it
         self._graphs.compare()
         backward: list[fx.Node] = []
         for node in graph.nodes:
@@ -64,6 +67,20 @@ class JointGraph:
                 self._by_number.setdefault(node.meta["seq_nr"], sources)
         for node in backward:
             self._differentiates[node.name] = self._differentiated(node)
+        if backward:
+            gradients = [
+                position
+                for position, name in enumerate(self._traced.inputs[OUTPUT])
+                if name in self._differentiates or name.startswith(TANGENT)
+            ]
+            self._n_results = gradients[0] if gradients else None
+
+    def _forget(self) -> None:
+        self._traced, self._n_results = Traced(), None
+        for table in (self._by_number, self._differentiates, self._ops):
+            table.clear()
+        self._sums.clear()
+        self._rewrote.clear()
 
     def _differentiated(self, node: fx.Node) -> Names:
         if self._traced.sources[node.name]:
@@ -82,13 +99,13 @@ class JointGraph:
             return tuple(dict.fromkeys(name for source in gradients for name in self._differentiates[source.name]))
         return by_number
 
-    def lineage_of(self, node: fx.Node, phase: Phase) -> Lineage:
-        """Where a node of a lowered graph comes from.
+    def lineage_of(self, node: fx.Node, phase: Phase, *, nested: bool = False) -> Lineage:
+        """Where a node of a lowered graph comes from; one of a graph inside it may have the name of another.
 
         What was traced under its name is believed first: when a pass removes a no-op, torch 2.14 gives the node before
         it the no-op's meta data.
         """
-        if self._ops.get(node.name) == op_name(node):
+        if not nested and self._ops.get(node.name) == op_name(node):
             sources = self._traced.sources[node.name]
             differentiates = () if sources else self._differentiates.get(node.name, ())
             return Lineage(sources, differentiates, rewrote=node.name in self._rewrote)
@@ -99,7 +116,7 @@ class JointGraph:
 
     def vanished(self, graph: fx.Graph) -> dict[str, Fate]:
         """The fates of the Dynamo nodes that the lowered forward graph does not name; none if the joint is unknown."""
-        if not self._traced.calls:
+        if not self._traced.calls or self.fault:
             return {}
         return vanished(self._graphs.calls, self._traced, {node.name: inputs_of(node) for node in graph.nodes})
 
@@ -108,7 +125,9 @@ class JointGraph:
         found = {}
         lowered = {node.name: inputs_of(node) for node in graph.nodes}
         ops = {node.name: op_name(node) for node in graph.nodes}
-        for name, replaced in stand_ins(self._traced.inputs, lowered, phase).items():
+        for name, replaced in stand_ins(self._traced.inputs, lowered, phase, n_results=self._n_results).items():
+            if phase == "backward":  # of forward's nodes none is in a backward graph, so that none of them is gone
+                replaced = tuple(node for node in replaced if node in self._differentiates) or replaced
             sources, differentiates = (
                 tuple(dict.fromkeys(entry for node in replaced for entry in table.get(node, ())))
                 for table in (self._traced.sources, self._differentiates)

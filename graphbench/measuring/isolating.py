@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import fx
 
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
@@ -58,6 +59,15 @@ class Call:
     on_device: bool = False
 
 
+def waits_for_ranks(call: Call) -> bool:
+    """Whether a call is a collective, or runs a graph that calls one, as the body of a checkpoint."""
+    bodies = [argument for argument in call.args if isinstance(argument, fx.GraphModule)]
+    graphs = [module for body in bodies for module in body.modules() if isinstance(module, fx.GraphModule)]
+    return is_collective(call.function) or any(
+        is_collective(node.target) for graph in graphs for node in graph.graph.nodes
+    )
+
+
 @dataclass(slots=True)
 class Verdict:
     """What isolating a call found. `is_view` and `has_effect` are `None` when its trial failed."""
@@ -86,7 +96,7 @@ class Isolator:
         Returns:
             The real call's result, and the verdict. Only the real call's exceptions leave this function.
         """
-        if is_collective(call.function):
+        if waits_for_ranks(call):
             return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
         key = self._key(call)
         if key in self.done:
@@ -116,7 +126,7 @@ class Isolator:
             A measurement, skipped for a call without backward. `shared_with` names the row whose backward was measured
             in this one's place.
         """
-        if is_collective(call.function):
+        if waits_for_ranks(call):
             return Measurement(status="skipped", reason=COLLECTIVE)
         if not torch.is_grad_enabled() or not any(
             tensor.requires_grad for tensor in tensors_of((call.args, dict(call.kwargs)))

@@ -123,12 +123,13 @@ def _isolate_op(
 
 def post_grad_records(side: CompiledSide, reason: str) -> tuple[PostGradNode, ...]:
     """The graph's post-grad nodes with their unfused times; `reason` says why the graph was not run, if it was not."""
-    absent = side.unfused_stopped or reason or "not executed by the replayed call"
+    stopped, absent = side.unfused_stopped, reason or "not executed by the replayed call"
     nodes = (node for node in side.graph.post_grad if node.op not in ("placeholder", "get_attr"))
-    return tuple(_record(node, side.unfused, absent) for node in nodes)
+    missing = Measurement(status="failed", reason=stopped) if stopped else unmeasured(absent)
+    return tuple(_record(node, side.unfused, missing) for node in nodes)
 
 
-def _record(node: PostGradNode, unfused: Mapping[str, Measurement], absent: str) -> PostGradNode:
-    measurement = unfused.get(node.name) or unmeasured(NESTED if "." in node.name else absent)
+def _record(node: PostGradNode, unfused: Mapping[str, Measurement], missing: Measurement) -> PostGradNode:
+    measurement = unfused.get(node.name) or (unmeasured(NESTED) if "." in node.name else missing)
     found_a_view = measurement.reason == VIEW and node.target != "getitem"  # some of which their schema does not tell
     return replace(node, isolated=measurement, is_view=node.is_view or found_a_view)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from graphbench.records import PostGradNode
 
 GRAPH_INPUTS = ("placeholder", "get_attr")
+RUN_GRAPHS = ("cond", "while_loop", "invoke_subgraph", "map_impl", "scan")
+"""Higher-order ops that Inductor lowers to calls of other graphs (torch 2.11, 2.13 and 2.14)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,20 @@ class Graph:
         while name in self.nodes and self.nodes[name].is_view and self.nodes[name].inputs:
             name = self.nodes[name].inputs[0]
         return name
+
+    def origin(self, name: str) -> str:
+        """The call, or the graph input, behind views and items."""
+        while True:
+            base = self.base(name)
+            made = self.producer(base) if base in self.nodes else base
+            if made == name:
+                return name
+            name = made
+
+    def runs_graphs(self) -> set[str]:
+        """Calls that only run graphs inside, whose own kernels are announced, with their items."""
+        calls = [name for name, node in self.nodes.items() if node.target in RUN_GRAPHS]
+        return {member for name in calls for member in self.family(name)}
 
     def last(self, names: Collection[str]) -> str:
         """The one that stands last in program order."""
@@ -266,12 +282,12 @@ class Claims:
             for ir in kernel.irs:
                 held = self.written[kernel.key].get(ir.buffer)
                 if held is not None:
-                    writers.setdefault(self._graph.base(held), []).append((kernel.key, ir))
+                    writers.setdefault(self._graph.origin(held), []).append((kernel.key, ir))
                     claimed.setdefault(held, set()).update(ir.reads)
         for name, node in self._graph.nodes.items():
             if node.target != "cat" or (name not in claimed and name in inlined):
                 continue
-            for source in dict.fromkeys(map(self._graph.base, node.inputs)):
+            for source in dict.fromkeys(map(self._graph.origin, node.inputs)):
                 for key, ir in writers.get(source, ()):
                     if ir.buffer not in claimed.get(name, ()):
                         self.joined[key][name] = ir.moved_bytes

@@ -47,6 +47,7 @@ def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> di
         key: {*map(graph.producer, names.values()), *claims.joined[key]} for key, names in claims.written.items()
     }
     realized = {member for names in written.values() for name in names for member in graph.family(name)}
+    realized |= graph.runs_graphs()
     seen = {name for kernel in kernels for ir in kernel.irs for name in ir.origins}
     result: dict[str, Ownership] = {}
     computed = {name for names in written.values() for name in names}
@@ -93,17 +94,18 @@ def _divide(graph: Graph, claims: Claims, kernels: Sequence[KernelOrigins], resu
 def _reads(graph: Graph, claims: Claims, kernel: KernelOrigins, found: Collection[str]) -> tuple[str, ...]:
     """What a kernel's nodes read from outside it, views looked through; of what another kernel began, that part."""
     values: dict[str, None] = {}
-    for name in graph.nodes if found else ():
-        if name not in found or graph.nodes[name].is_view or name in claims.joined[kernel.key]:
+    computing = [name for name in graph.nodes if name in found and not graph.nodes[name].is_view]
+    for name in computing:
+        if name in claims.joined[kernel.key]:
             continue
         if (kernel.key, name) in claims.finishes:
             values[name] = None
             continue
         for source in graph.nodes[name].inputs:
-            base = graph.producer(graph.base(source)) if graph.base(source) in graph.nodes else source
+            base = graph.origin(source)
             if base not in found:
                 values[base] = None
-    if not found:  # a copy: of a graph input, or of what another kernel wrote
+    if not computing:  # a copy: of a graph input, or of what another kernel wrote
         held = {buffer: node for names in claims.written.values() for buffer, node in names.items()}
         values = {held.get(buffer, buffer): None for ir in kernel.irs for buffer in ir.reads}
     return tuple(name for name in values if name in graph.nodes)

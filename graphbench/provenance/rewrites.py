@@ -15,7 +15,9 @@ Inputs = Mapping[str, Sequence[str]]
 """Node -> the nodes that it reads, in the order of its arguments, repeated where it reads one twice."""
 
 
-def stand_ins(before: Inputs, after: Inputs, phase: Phase = "forward") -> dict[str, tuple[str, ...]]:
+def stand_ins(
+    before: Inputs, after: Inputs, phase: Phase = "forward", *, n_results: int | None = None
+) -> dict[str, tuple[str, ...]]:
     """For every node that is new, the nodes that it stands in for, in the order of the graph before.
 
     Args:
@@ -23,6 +25,7 @@ def stand_ins(before: Inputs, after: Inputs, phase: Phase = "forward") -> dict[s
         after: the graph that was lowered, or a part of it; nodes that no pass touched have kept their names.
         phase: which part. A joint graph returns forward's results and then gradients, its forward part the former (and
             what backward needs), its backward part the latter.
+        n_results: how many results forward has; all that the graph before returns, if it has no backward.
 
     Nodes that were there before stand in for nothing, also where they took over the users of a merged node.
     """
@@ -33,7 +36,8 @@ def stand_ins(before: Inputs, after: Inputs, phase: Phase = "forward") -> dict[s
         if old is None:
             continue
         if user == OUTPUT and phase == "forward":
-            old, inputs = old[: len(inputs)], inputs[: len(old)]
+            old = old[:n_results]
+            old, inputs = old[: len(inputs)], inputs[: len(old)]  # behind forward's results stands what backward needs
         elif user == OUTPUT:
             old = old[len(old) - len(inputs) :]
         if len(old) != len(inputs):

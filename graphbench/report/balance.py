@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from graphbench.analysis.balance import EagerBalance, eager_balances, unfused_balances
@@ -43,4 +44,6 @@ def _unfused(phase: Phase, sums: UnfusedSums) -> str:
     recomputed = f" + recomputed {format_duration(sums.recomputed_ns)}" if sums.recomputed_ns else ""
     rest = f" + nodes without a kernel {format_duration(sums.without_kernel_ns)}" if sums.without_kernel_ns else ""
     nodes = f"post-grad nodes {format_duration(sums.nodes_ns)}{recomputed}"
-    return f"unfused {phase}: {nodes} = kernels {format_duration(sums.kernels_ns)}{rest}"
+    left_ns, right_ns = sums.nodes_ns + sums.recomputed_ns, sums.kernels_ns + sums.without_kernel_ns
+    sign = "=" if math.isclose(left_ns, right_ns, rel_tol=1e-6, abs_tol=1.0) else "≠"
+    return f"unfused {phase}: {nodes} {sign} kernels {format_duration(sums.kernels_ns)}{rest}"

@@ -13,6 +13,7 @@ from graphbench.errors import UsageError
 from graphbench.records import Comparison, NodeRole, Role
 from graphbench.report.column import Column
 from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, of_one_call
+from graphbench.report.groups_table import GROUP_COLUMNS
 from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_source
 from graphbench.report.node_columns import NODE_COLUMNS, TRAINING_NODE_COLUMNS, row_marks, tail_ratio
 
@@ -35,9 +36,10 @@ def find_sort(text: str) -> str:
     Raises:
         UsageError: no table of a report has such a column; the hint lists the headers.
     """
-    word = " ".join(text.split()).casefold()
+    word = " ".join(text.split()).rstrip(".").casefold()
     nodes = (*NODE_COLUMNS, *TRAINING_NODE_COLUMNS)
     columns: list[Column[Any]] = [*nodes, *FUSION_COLUMNS, *GAP_COLUMNS, *LAUNCH_COLUMNS, *CONFIG_COLUMNS]
+    columns += GROUP_COLUMNS
     shown = ["cost", *dict.fromkeys(column.word for column in columns if column.shown != "csv")]
     if word not in shown and word not in {column.key for column in columns}:
         raise UsageError(f"unknown sort key {text!r}", hint=f"sort by one of: {', '.join(shown)}", subject="sort")

@@ -7,7 +7,6 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import fusion_rows
 from graphbench.analysis.views import node_rows, sort_rows, verdict_grain_ns
 from graphbench.errors import UsageError
@@ -15,7 +14,7 @@ from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, find_sort
-from graphbench.report.groups_table import GROUP_COLUMNS, checked_grouping, groups
+from graphbench.report.groups_table import GROUP_COLUMNS, checked_grouping, shown_groups
 from graphbench.report.node_columns import NODE_COLUMNS, node_sort_keys
 
 if TYPE_CHECKING:
@@ -41,9 +40,13 @@ class CsvReporter:
         grouping = checked_grouping(options.get("group_by"), options.get("depth"))
         table, sort, top = options.get("table", "nodes"), find_sort(options.get("sort", "cost")), options.get("top")
         if grouping is not None:
-            (*groups_found, total), _ = groups(record, grouping, Digest())
-            keys = sort_keys(GROUP_COLUMNS, "cost")
-            return _write(GROUP_COLUMNS, [*sort_rows(groups_found, keys, sort if sort in keys else "cost", top), total])
+            if "table" in options:
+                raise UsageError(
+                    f"table={table!r} with group_by={grouping.by!r}: groups are a table of their own",
+                    hint="leave out one of the two",
+                    subject="table",
+                )
+            return _write(GROUP_COLUMNS, shown_groups(record, grouping, sort, top)[1])
         if table == "nodes":
             return _write(NODE_COLUMNS, sort_rows(node_rows(record), node_sort_keys(), sort, top))
         if table == "fusions":

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.graph import critical_paths
 from graphbench.analysis.groups import GROUP_BY, GroupBy, GroupRow, group_rows
+from graphbench.analysis.views import sort_rows
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
-from graphbench.report.column import Column
+from graphbench.report.column import Column, sort_keys
 from graphbench.report.names import shorten
 from graphbench.units import count_text, format_percent
 
@@ -34,7 +35,7 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     Column(name="ratio", key="speedup", kind="ratio", get=lambda row: row.speedup),
     Column(name="cost", key="cost", kind="time", get=lambda row: row.cost_ns, shown="csv"),
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
-    Column(name="miss-\ning", key="missing", kind="number", get=lambda row: row.missing, shown="nonzero"),
+    Column(name="missing", key="missing", kind="number", get=lambda row: row.missing, shown="nonzero"),
 )
 EXPLAINED = (
     "eager, eager bwd: sums of the nodes' times alone; comp., comp. bwd: their parts of the compiled kernels, which "
@@ -67,15 +68,27 @@ def checked_grouping(by: str | None, depth: int | None) -> Grouping | None:
     return Grouping("source" if by == "source" else "module", depth) if by is not None else None
 
 
-def groups(record: ProfileRecord, grouping: Grouping, digest: Digest) -> tuple[list[GroupRow], list[str]]:
-    """The rows of the table, the total last, and the lines that explain them."""
+def shown_groups(
+    record: ProfileRecord, grouping: Grouping, sort: str, top: int | None, digest: Digest | None = None
+) -> tuple[str, list[GroupRow]]:
+    """Title and rows of the table, the total last: that of all groups, also of those that `top` leaves out.
+
+    `sort` is a key that `columns.find_sort` knows; one of other tables leaves groups sorted by cost.
+    """
     rows, total = group_rows(record, grouping.by, depth=grouping.depth, digest=digest)
+    keys = sort_keys(GROUP_COLUMNS, "cost")
+    sort = sort if sort in keys else "cost"
+    shown = sort_rows(rows, keys, sort, top)
+    count = f"{len(shown)} of {len(rows)}" if len(shown) < len(rows) else f"{len(rows)}"
+    return f"By {grouping.by} ({count}, sorted by {sort})", [*shown, total]
+
+
+def groups_legend(record: ProfileRecord, total: GroupRow, digest: Digest) -> list[str]:
+    """What the columns are, how much is missing, and the critical paths."""
     lines = [EXPLAINED]
     if total.missing:
-        lines.append(
-            f"missing: {count_text(total.missing, 'time')} of nodes and kernels; sums are of those that are known"
-        )
-    return [*rows, total], lines + path_lines(record, digest)
+        lines.append(f"missing: {count_text(total.missing, 'time')} of nodes and kernels; sums are of the others")
+    return lines + path_lines(record, digest)
 
 
 def path_lines(record: ProfileRecord, digest: Digest) -> list[str]:

@@ -21,7 +21,7 @@ from graphbench.report.columns import (
     find_sort,
 )
 from graphbench.report.grid import build
-from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups
+from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import launch_legend, legend
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
@@ -35,7 +35,7 @@ RowT = TypeVar("RowT")
 
 
 class MarkdownReporter:
-    """The whole report as Markdown; takes `top`, `sort` (a column of the node table), `wide`, `group_by`, `depth`."""
+    """The whole report as Markdown; takes `top`, `sort` (of nodes or groups), `wide`, `group_by`, `depth`."""
 
     suffix = ".md"
 
@@ -54,7 +54,7 @@ class MarkdownReporter:
         parts = [f"# {escape(title)}", _bullets(conditions), _table(headers, totals, totals_aligns(headers))]
         parts += [_bullets([*replay_lines(record), *finding_lines(record, found, wide=wide)])]
         if grouping is not None:
-            parts += _groups(record, grouping, top, wide)
+            parts += _groups(record, grouping, sort, top, wide)
         else:
             parts += [*_nodes(record, sort, top, wide), *_fusions(record, top, wide)]
         parts.append("## Gaps and graph breaks")
@@ -65,10 +65,11 @@ class MarkdownReporter:
         return "\n\n".join(part for part in [*parts, _bullets(breaks)] if part) + "\n"
 
 
-def _groups(record: ProfileRecord, grouping: Grouping, top: int | None, wide: bool) -> list[str]:
-    (*rows, total), explained = groups(record, grouping, Digest())
-    shown = sort_rows(rows, sort_keys(GROUP_COLUMNS, "cost"), "cost", top)
-    return [f"## By {grouping.by}", _rows(GROUP_COLUMNS, [*shown, total], wide), _bullets(explained)]
+def _groups(record: ProfileRecord, grouping: Grouping, sort: str, top: int | None, wide: bool) -> list[str]:
+    digest = Digest()
+    _, rows = shown_groups(record, grouping, sort, top, digest)
+    explained = groups_legend(record, rows[-1], digest)
+    return [f"## By {grouping.by}", _rows(GROUP_COLUMNS, rows, wide), _bullets(explained)]
 
 
 def _nodes(record: ProfileRecord, sort: str, top: int | None, wide: bool) -> list[str]:

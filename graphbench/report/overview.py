@@ -31,14 +31,14 @@ def totals_table(summary: ProfileSummary, timer: TimerName) -> tuple[list[str], 
     headers = ["", "", "eager", "unfused", "compiled", "saved", "speedup"]
     rows = [
         [
-            line.span if position == 0 or lines[position - 1].span != line.span else "",
+            line.part if position == 0 or lines[position - 1].part != line.part else "",
             _basis(line, timer),
             *map(format_duration, (line.eager_ns, line.unfused_ns, line.compiled_ns, line.saved_ns)),
             format_ratio(line.speedup),
         ]
         for position, line in enumerate(lines)
     ]
-    without = {0} if all(line.span == "forward" for line in lines) else set()
+    without = {0} if all(line.part == "forward" for line in lines) else set()
     without |= {3} if all(line.unfused_ns is None for line in lines) else set()
     return _without(headers, without), [_without(row, without) for row in rows]
 

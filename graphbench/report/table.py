@@ -24,7 +24,7 @@ from graphbench.report.columns import (
 )
 from graphbench.report.diff_table import render_diff
 from graphbench.report.grid import Grid, build, draw, wrap
-from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups
+from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import launch_legend, legend, row_name
 from graphbench.report.names import clean
@@ -106,18 +106,9 @@ class _Tables:
 
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
         """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
-        (*rows, total), explained = groups(record, grouping, self.digest)
-        shown = sort_rows(rows, sort_keys(GROUP_COLUMNS, "cost"), self._sort_of(GROUP_COLUMNS), self._top)
-        count = f"{len(shown)} of {len(rows)}" if len(shown) < len(rows) else f"{len(rows)}"
-        grid = build(GROUP_COLUMNS, [*shown, total], wide=self._wide)
-        return [
-            f"By {grouping.by} ({count}, sorted by {self._sort_of(GROUP_COLUMNS)})",
-            draw(grid, self._width),
-            *explained,
-        ]
-
-    def _sort_of(self, columns: tuple[Column[RowT], ...]) -> str:
-        return self._sort if self._sort in sort_keys(columns, "cost") else "cost"
+        title, rows = shown_groups(record, grouping, self._sort, self._top, self.digest)
+        grid = build(GROUP_COLUMNS, rows, wide=self._wide)
+        return [title, draw(grid, self._width), *groups_legend(record, rows[-1], self.digest)]
 
     def nodes(self, record: ProfileRecord) -> list[str]:
         """The per-node table, its marks explained, and why times are missing."""

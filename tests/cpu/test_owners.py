@@ -221,3 +221,38 @@ def test_a_norm_computed_again_in_backward_is_flagged_and_not_counted_twice() ->
     assert again
     assert again <= {entry.name for entry in region.nodes if entry.op_type in ("mul", "pow", "mean", "add", "rsqrt")}
     assert not again & {name for kernel in phase(region, "backward") for name in part(kernel, "executes")}
+
+
+def test_attention_rewritten_in_training_owns_neither_what_comes_behind_it_nor_its_backward_the_forward() -> None:
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        q = q @ w
+        return ((q @ k.transpose(-2, -1) / 4.0).softmax(-1) @ v).tanh()
+
+    region = mapped(attention, leaf(1, 2, 16, 32), leaf(1, 2, 16, 32), leaf(1, 2, 16, 32), leaf(32, 32))
+    assert fate(region, "tanh") == "kernel"
+    (call,) = [kernel for kernel in phase(region, "forward") if "scaled_dot_product" in kernel.key]
+    assert "tanh" not in part(call, "executes", "differentiates")
+    (gradient,) = [k for k in phase(region, "backward") if "flash_attention_for_cpu_backward.default" in k.key]
+    assert part(gradient, "recomputes") == set()
+    assert {"softmax", "truediv"} <= {
+        entry.op_type for entry in region.nodes if entry.name in part(gradient, "differentiates")
+    }
+
+
+def test_an_op_of_a_branch_is_not_the_op_of_that_name_outside() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda v: v.sin(), lambda v: v.cos(), (x,)).sin() + x.cos()
+
+    region = mapped(model, leaf(8))
+    branching = node(region, "cond").name
+    inside = [kernel for kernel in region.kernels if any("." in name for name in kernel.executes)]
+    assert len(inside) == 4
+    for kernel in inside:
+        wanted: Role = "executes" if kernel.phase == "forward" else "differentiates"
+        assert part(kernel, wanted) == {branching}
+    assert not any(branching in part(kernel, "executes") for kernel in region.kernels if kernel not in inside)
+
+
+def test_a_result_of_a_call_that_is_copied_into_a_concatenation_leaves_it_to_the_copy() -> None:
+    region = mapped(lambda x, y: torch.cat([x.cumsum(0), y], 0), torch.randn(8, 8), torch.randn(8, 8))
+    assert [part(kernel, "executes") for kernel in region.kernels] == [{"cumsum"}, {"cat"}]

@@ -17,4 +17,4 @@ options = {name: value for name, value in QUICK.items() if name != "progress"}
     "name", [name if name in IN_CI else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
 def test_every_kernel_has_an_owner_and_every_node_a_fate(name: str, mode: str) -> None:
-    assert faults(measured(name, mode, "cpu", **options)) == []
+    assert faults(measured(name, mode, "cpu", **options), mode) == []

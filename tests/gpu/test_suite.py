@@ -12,4 +12,4 @@ from tests.suite.models import MODELS
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kernel_has_an_owner_and_every_node_a_fate(name: str, mode: str) -> None:
-    assert faults(measured(name, mode, "cuda", repeat=3, warmup=1)) == []
+    assert faults(measured(name, mode, "cuda", repeat=3, warmup=1), mode) == []

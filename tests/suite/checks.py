@@ -10,7 +10,7 @@ import graphbench
 from graphbench.analysis.summary import ProfileSummary, summary
 from graphbench.records import ProfileRecord
 from tests.suite.models import MODELS
-from tests.suite.owners import executed_times, not_once, unowned
+from tests.suite.owners import executed_times, lacks_of_training, not_once, unowned
 
 MODES = ("inference", "training")
 
@@ -33,14 +33,16 @@ def measured(name: str, mode: str, device: str, **options: Any) -> ProfileRecord
     return record
 
 
-def faults(record: ProfileRecord) -> list[str]:
+def faults(record: ProfileRecord, mode: str) -> list[str]:
     """Everything about a profile's map that is not as it must be."""
-    found: list[str] = []
+    found = [] if record.regions else ["no region"]
     for region in record.regions:
         found += [f"{region.key}: no owner of {key}" for key in unowned(region.kernels)]
         counts = not_once(executed_times(region.post_grad, region.kernels))
         found += [f"{region.key}: {name} executed {count} times" for name, count in counts.items()]
         found += [f"{region.key}: {note}" for note in region.notes if "could not be mapped" in note]
+        if mode == "training":
+            found += [f"{region.key}: {what}" for what in lacks_of_training(region)]
     whole: ProfileSummary = summary(record)
     found += [f"unknown fate of {name}" for name in whole.unknown_fate]
     if whole.coverage.attributed != 1.0 or whole.coverage.dropped:

@@ -20,7 +20,6 @@ class Example:
     model: nn.Module
     batch: Batch
     result: Callable[[Any], torch.Tensor]
-    fullgraph: bool = True
 
 
 def _logits(output: Any) -> torch.Tensor:
@@ -84,7 +83,7 @@ def gpt2() -> Example:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=100, use_cache=False)
-    return Example(GPT2LMHeadModel(config), {"input_ids": _tokens(100, 2, 16)}, _logits, fullgraph=False)
+    return Example(GPT2LMHeadModel(config), {"input_ids": _tokens(100, 2, 16)}, _logits)
 
 
 def llama() -> Example:
@@ -125,7 +124,7 @@ def lstm() -> Example:
 
 
 def detection() -> Example:
-    return Example(DetectionHead(8, 3), {"x": torch.randn(2, 8, 8, 8)}, _itself, fullgraph=False)
+    return Example(DetectionHead(8, 3), {"x": torch.randn(2, 8, 8, 8)}, _itself)
 
 
 class MixtureOfExperts(nn.Module):

@@ -289,6 +289,11 @@ def test_demo_is_larger_on_a_gpu(jobs: list[SimpleNamespace]) -> None:
     assert large > small
 
 
+def test_a_depth_without_modules_is_refused_before_anything_is_measured(jobs: list[SimpleNamespace]) -> None:
+    assert cli.main(["demo", "--depth", "2"]) == 2
+    assert jobs == []
+
+
 def test_demo_can_be_silent(jobs: list[SimpleNamespace]) -> None:
     cli.main(["demo", "--no-progress"])
     assert jobs[0].options.progress is False
@@ -317,10 +322,35 @@ def test_show_renders_the_format(saved: list[Path], capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == f"<{form}>\n"
 
 
-def test_show_prints_the_nodes_as_csv_unless_told(saved: list[Path], reporters: dict[str, FakeReporter]) -> None:
+def test_show_leaves_the_table_of_a_csv_to_its_reporter_unless_told(
+    saved: list[Path], reporters: dict[str, FakeReporter]
+) -> None:
     cli.main(["show", "p.json", "--format", "csv"])
     cli.main(["show", "p.json", "--format", "csv", "--table", "fusions"])
-    assert reporters["csv"].calls == [{"table": "nodes"}, {"table": "fusions"}]
+    assert reporters["csv"].calls == [{}, {"table": "fusions"}]
+
+
+def test_show_hands_groups_on(saved: list[Path], reporters: dict[str, FakeReporter]) -> None:
+    cli.main(["show", "p.json", "--group-by", "module", "--depth", "2"])
+    assert reporters["table"].calls == [{"group_by": "module", "depth": 2}]
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--group-by", "layer"], "argument --group-by: invalid choice: 'layer'"),
+        (["--group-by", "module", "--depth", "0"], "argument --depth: found '0', expected a whole number above 0"),
+        (["--depth", "2"], "--depth 2 without --group-by module"),
+        (["--group-by", "source", "--depth", "2"], "--depth 2 without --group-by module"),
+        (["--format", "csv", "--table", "nodes", "--group-by", "module"], "--table nodes with --group-by module"),
+    ],
+)
+def test_flags_of_groups_that_make_no_sense_are_refused(
+    saved: list[Path], capsys: pytest.CaptureFixture[str], flags: list[str], told: str
+) -> None:
+    assert cli.main(["show", "p.json", *flags]) == 2
+    assert saved == []
+    assert told in capsys.readouterr().err
 
 
 def test_show_hands_every_option_on_for_the_reporter_to_judge(

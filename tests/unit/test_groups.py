@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from collections.abc import Callable
 
 import pytest
 
@@ -11,16 +12,18 @@ from graphbench.analysis.fusion import fusion_rows
 from graphbench.analysis.groups import NO_OWNER, NO_SOURCE, TOP_LEVEL, GroupBy, GroupRow, fold_layers, group_rows
 from graphbench.api import Profile
 from graphbench.errors import UsageError
-from graphbench.records import NodeRecord, ProfileRecord, SourceLine
+from graphbench.records import Fate, FateKind, Measurement, NodeRecord, ProfileRecord, RegionRecord, SourceLine
 from graphbench.report.csv_report import CsvReporter
 from graphbench.report.json_report import JsonReporter
 from graphbench.report.markdown import MarkdownReporter
-from tests.factories import executes, kernel, node, profile, region, steady
+from tests.factories import FAILED, differentiates, executes, kernel, node, profile, region, steady
 
 
-def in_module(name: str, time_ns: float, module: str, line: int | None = None) -> NodeRecord:
+def in_module(
+    name: str, time_ns: float | Measurement | None, module: str, line: int | None = None, *, fate: FateKind = "fused"
+) -> NodeRecord:
     source = SourceLine(file="model.py", line=line, code="x = f(x)") if line else None
-    return dataclasses.replace(node(name, time_ns), module=module, source=source)
+    return dataclasses.replace(node(name, time_ns, fate=Fate(kind=fate)), module=module, source=source)
 
 
 def sample() -> ProfileRecord:
@@ -28,10 +31,11 @@ def sample() -> ProfileRecord:
         in_module("a", 10.0, "h.0.mlp", 3),
         in_module("b", 20.0, "h.1.mlp", 3),
         in_module("c", 5.0, "norm", 7),
-        in_module("d", 1.0, ""),
+        in_module("d", 1.0, "", fate="view"),
     ]
     nodes[2] = dataclasses.replace(nodes[2], backward_isolated=steady(8.0))
     kernels = [
+        kernel("backward", 6.0, handle=3, phase="backward", roles=(differentiates("c"),)),
         kernel("fused", 12.0, roles=(executes("a", 30), executes("c", 10))),
         kernel("mm", 9.0, handle=1, roles=(executes("b"),)),
         kernel("lost", 2.0, handle=2),
@@ -66,7 +70,7 @@ def test_repeated_layers_are_one_row() -> None:
 
 def test_a_kernel_of_two_groups_is_counted_in_both_and_its_time_divided() -> None:
     found = rows()
-    assert (found["h.*.mlp"].kernels, found["norm"].kernels) == (2, 1)
+    assert (found["h.*.mlp"].kernels, found["norm"].kernels) == (2, 2)
     assert (found["h.*.mlp"].compiled_ns, found["norm"].compiled_ns) == (18.0, 3.0)
 
 
@@ -74,8 +78,11 @@ def test_a_kernel_of_two_groups_is_counted_in_both_and_its_time_divided() -> Non
 def test_groups_add_up_to_the_ungrouped_tables(by: GroupBy) -> None:
     found, total = group_rows(sample(), by)
     kernels_ns = sum(row.fused_ns or 0.0 for row in fusion_rows(sample().regions[0]))
-    assert (total.nodes, total.kernels) == (4, 3)
-    assert (total.eager_ns, total.eager_backward_ns, total.compiled_ns) == (36.0, 8.0, kernels_ns)
+    assert (total.nodes, total.kernels, total.missing) == (4, 4, 0)
+    assert (total.eager_ns, total.eager_backward_ns) == (36.0, 8.0)
+    assert (total.compiled_ns or 0.0) + (total.compiled_backward_ns or 0.0) == kernels_ns
+    for column in ("eager_ns", "eager_backward_ns", "compiled_ns", "compiled_backward_ns", "saved_ns"):
+        assert sum(getattr(row, column) for row in found) == getattr(total, column)
     assert sum(row.share or 0.0 for row in found) == pytest.approx(1.0)
 
 
@@ -91,10 +98,80 @@ def test_depth_cuts_module_paths() -> None:
     assert {"h", "norm"} <= set(rows(depth=1))
 
 
-def test_a_time_that_is_missing_is_counted_and_never_a_number() -> None:
-    record = profile(region([in_module("a", 10.0, "m"), dataclasses.replace(node("b"), module="m")], []))
-    ((row,), total) = group_rows(record, "module")
-    assert (row.eager_ns, row.missing, total.missing) == (10.0, 1, 1)
+def only_group(made: RegionRecord) -> GroupRow:
+    ((row,), total) = group_rows(profile(made), "module")
+    assert (row.eager_ns, row.compiled_ns, row.missing) == (total.eager_ns, total.compiled_ns, total.missing)
+    return row
+
+
+def test_two_files_of_one_name_are_two_groups() -> None:
+    nodes = [in_module("a", 10.0, "m", 3), in_module("b", 20.0, "m", 3)]
+    nodes[1] = dataclasses.replace(nodes[1], source=SourceLine(file="other/model.py", line=3, code="x = f(x)"))
+    found, _ = group_rows(profile(region(nodes, [])), "source")
+    assert [row.group for row in found] == ["other/model.py:3 x = f(x)", "model.py:3 x = f(x)"]
+
+
+def test_of_a_node_with_a_failed_kernel_the_other_kernels_still_count() -> None:
+    timed, failed = (kernel("k", 4.0, roles=(executes("a"),)), kernel("k", FAILED, handle=1, roles=(executes("a"),)))
+    row = only_group(region([in_module("a", 10.0, "m")], [timed, failed]))
+    assert (row.compiled_ns, row.kernels, row.missing) == (4.0, 2, 1)
+
+
+def test_a_failed_kernel_of_two_groups_is_missing_once_in_the_total() -> None:
+    nodes = [in_module("a", 10.0, "m"), in_module("b", 10.0, "n")]
+    rows, total = group_rows(
+        profile(region(nodes, [kernel("k", FAILED, roles=(executes("a"), executes("b")))])), "module"
+    )
+    assert ([row.missing for row in rows], total.missing) == ([1, 1], 1)
+
+
+def test_a_node_without_a_time_is_missing_and_the_sum_is_of_the_others() -> None:
+    timed = kernel("k", 4.0, roles=(executes("a"), executes("b")))
+    row = only_group(region([in_module("a", 10.0, "m"), in_module("b", FAILED, "m")], [timed]))
+    assert (row.eager_ns, row.missing) == (10.0, 1)
+
+
+def test_a_group_of_which_nothing_is_known_has_no_number() -> None:
+    row = only_group(region([in_module("a", FAILED, "m")], [kernel("k", FAILED, roles=(executes("a"),))]))
+    assert (row.eager_ns, row.compiled_ns, row.saved_ns, row.speedup, row.share, row.missing) == (*(None,) * 5, 2)
+
+
+@pytest.mark.parametrize(("fate", "compiled_ns", "saved_ns"), [("folded", 0.0, 10.0), ("eager", None, None)])
+def test_what_is_gone_costs_nothing_compiled_and_what_did_not_run_compiled_is_not_known(
+    fate: FateKind, compiled_ns: float | None, saved_ns: float | None
+) -> None:
+    row = only_group(region([in_module("a", 10.0, "m", fate=fate)], []))
+    assert (row.compiled_ns, row.saved_ns) == (compiled_ns, saved_ns)
+
+
+def test_an_eager_backward_is_not_set_against_a_compiled_one_that_nobody_measured() -> None:
+    training = dataclasses.replace(in_module("a", 10.0, "m"), backward_isolated=steady(20.0))
+    row = only_group(region([training], [kernel("k", 4.0, roles=(executes("a"),))]))
+    assert (row.eager_backward_ns, row.compiled_backward_ns, row.saved_ns) == (20.0, None, None)
+
+
+def test_the_number_of_missing_times_stands_in_the_table_and_below_it() -> None:
+    record = profile(region([in_module("a", 10.0, "m"), in_module("b", FAILED, "m")], []))
+    table = Profile(record).table(group_by="module").partition("By module")[2].splitlines()
+    assert table[2].split()[-1] == "missing"
+    assert [line.split()[-1] for line in table[4:6]] == ["1", "1"]
+    assert "missing: 1 time of nodes and kernels; sums are of the others" in table
+
+
+def test_groups_are_sorted_by_their_own_columns() -> None:
+    assert "(4, sorted by kernels)" in Profile(sample()).table(group_by="module", sort="kernels")
+    lines = CsvReporter().render(sample(), group_by="module", sort="comp.").splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == ["h.*.mlp", "norm", NO_OWNER, TOP_LEVEL, "total"]
+
+
+def test_a_table_and_groups_are_not_one_csv() -> None:
+    with pytest.raises(UsageError, match="table='fusions' with group_by='module'"):
+        CsvReporter().render(sample(), group_by="module", table="fusions")
+
+
+def test_a_grouped_table_looks_like_this(golden: Callable[[str, str], None]) -> None:
+    text = Profile(sample()).table(group_by="module")
+    golden(text[text.index("By module") : text.index("gaps:")], "table_groups.txt")
 
 
 def test_the_table_puts_groups_in_the_place_of_nodes_and_ends_with_the_total() -> None:

@@ -6,10 +6,12 @@ import dataclasses
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import networkx
 import pytest
 
+from graphbench import document
 from graphbench.analysis.graph import critical_paths, kernel_edges, profile_graph
 from graphbench.api import Profile
 from graphbench.records import KernelRecord, NodeRole, PostGradNode, ProfileRecord
@@ -23,7 +25,6 @@ def post(name: str, *inputs: str) -> PostGradNode:
 
 
 def computing(name: str, time_ns: float, *reads: str, handle: int) -> KernelRecord:
-
     made = kernel(name, time_ns, handle=handle, roles=(executes(f"d_{name}"),), post_grad=(name,))
     return dataclasses.replace(made, reads=reads)
 
@@ -57,6 +58,13 @@ def test_a_copy_comes_before_the_call_that_it_was_made_for() -> None:
     assert kernel_edges(region([], [copy, call]), "forward") == [("forward/copy:0", "forward/call:1")]
 
 
+def test_what_a_kernel_recomputes_feeds_nobody() -> None:
+    first = computing("a", 1.0, handle=0)
+    again = dataclasses.replace(computing("b", 1.0, handle=1), executes=("b", "a"), recomputes=("a",))
+    reader = computing("c", 1.0, "a", handle=2)
+    assert kernel_edges(region([], [first, again, reader]), "forward") == [("forward/a:0", "forward/c:2")]
+
+
 def test_nodes_post_grad_nodes_and_kernels_hang_together() -> None:
     graph = profile_graph(diamond())
     assert graph.nodes["r0/node/d_slow"]["what"] == "node"
@@ -73,8 +81,14 @@ def test_the_graph_can_be_written_as_graphml() -> None:
     assert networkx.read_graphml(io.BytesIO(stream.getvalue())).number_of_nodes() == 12
 
 
-@pytest.mark.parametrize("statement", ["import graphbench", "import graphbench.cli.show, graphbench.report"])
-def test_networkx_is_imported_only_where_it_is_used(statement: str) -> None:
-    code = f"import sys; {statement}; print('networkx' in sys.modules)"
+@pytest.mark.parametrize(
+    ("flags", "imported"),
+    [([], False), (["--group-by", "module", "--format", "csv"], False), (["--group-by", "module"], True)],
+)
+def test_networkx_is_imported_only_where_it_is_used(tmp_path: Path, flags: list[str], imported: bool) -> None:
+    path = tmp_path / "profile.json"
+    document.write(diamond(), path)
+    code = f"import sys; from graphbench import cli; cli.main(['show', {str(path)!r}, *{flags!r}]); "
+    code += "print([name in sys.modules for name in ('networkx', 'torch')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.splitlines()[-1] == str([imported, False])

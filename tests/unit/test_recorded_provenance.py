@@ -14,7 +14,12 @@ FILES = sorted((Path(__file__).parents[1] / "data" / "provenance").glob("*.json.
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.removesuffix(".json.gz"))
 def test_every_kernel_has_an_owner_every_node_a_fate_and_the_sums_are_exact(path: Path) -> None:
-    for region in regions(read(path)):
+    found = regions(read(path))
+    assert found
+    for region in found:
+        backward = [kernel for kernel in region.kernels if kernel.phase == "backward"]
+        differentiated = {role.node for kernel in backward for role in kernel.roles if role.role == "differentiates"}
+        assert bool(backward) == bool(differentiated) == ("training" in path.name)
         assert unowned(region.kernels) == []
         post_grad = [node for graph in region.graphs for node in graph.post_grad]
         assert not_once(executed_times(post_grad, region.kernels)) == {}

@@ -36,7 +36,7 @@ def training(**changes: object) -> ProfileRecord:
 
 
 def line(record: ProfileRecord, span: str, basis: str) -> BeforeAfter:
-    (found,) = (entry for entry in summary(record).before_after if (entry.span, entry.basis) == (span, basis))
+    (found,) = (entry for entry in summary(record).before_after if (entry.part, entry.basis) == (span, basis))
     return found
 
 
@@ -69,7 +69,7 @@ def test_both_are_unknown_where_either_is() -> None:
 
 def test_inference_is_only_forward() -> None:
     found = summary(profile(region([node("a", 5.0)], [kernel("k", 4.0)]))).before_after
-    assert {entry.span for entry in found} == {"forward"}
+    assert {entry.part for entry in found} == {"forward"}
 
 
 def test_a_region_without_a_backward_does_not_spoil_that_of_the_others() -> None:
