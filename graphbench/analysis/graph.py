@@ -40,9 +40,9 @@ def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networ
     hold them. A kernel's `isolated_ns` is of one call, its `in_graph_ns` of all.
 
     Edges have `relation`: `feeds` between nodes, between post-grad nodes and from a kernel to one that reads what it
-    wrote; `becomes` from a node to a post-grad node that it was lowered to; the role from a node to a kernel, with its
-    `moved_bytes`, and `executes` or `recomputes` from a post-grad node to a kernel. Of several roles the strongest is
-    named.
+    wrote; `becomes` from a node to a post-grad node that it was lowered to; the roles from a node to a kernel
+    (`differentiates, recomputes` where it has two), with their `moved_bytes`, and `executes` or `recomputes` from a
+    post-grad node to a kernel.
 
     Args:
         record: a profile.
@@ -115,10 +115,16 @@ def kernel_edges(region: RegionRecord, phase: Phase) -> list[tuple[str, str]]:
         found.update(dict.fromkeys((key, kernel.key) for key in (*before, *made_for) if key != kernel.key))
         for name in (name for name in kernel.executes if name not in kernel.recomputes):
             writers.setdefault(name, []).append(kernel.key)
-        for role in kernel.roles if not kernel.executes else ():
-            for name in role.post_grad if role.role == "prepares" else ():
-                prepared.setdefault(name, []).append(kernel.key)
+        for name in _prepared(kernel):
+            # A copy of a result stands before whoever reads that, a copy of an argument before the call.
+            copies = writers if name in kernel.reads else prepared
+            copies.setdefault(name, []).append(kernel.key)
     return list(found)
+
+
+def _prepared(kernel: KernelRecord) -> list[str]:
+    roles = kernel.roles if not kernel.executes else ()
+    return [name for role in roles if role.role == "prepares" for name in role.post_grad]
 
 
 def _add_nodes(graph: networkx.DiGraph, region: RegionRecord, digest: Digest) -> None:
@@ -148,8 +154,11 @@ def _add_kernel(graph: networkx.DiGraph, region: RegionRecord, kernel: KernelRec
     times = {"isolated_ns": digest.median(kernel.isolated), "in_graph_ns": digest.median(kernel.in_graph)}
     facts = {"what": "kernel", "region": region.key, "name": kernel.name, "kind": kernel.kind, "phase": kernel.phase}
     graph.add_node(key, **_known({**facts, "calls": kernel.calls, **times}))
-    for role in reversed(kernel.roles):  # the strongest is named first, and stays
-        graph.add_edge(f"{region.key}/node/{role.node}", key, relation=role.role, moved_bytes=role.moved_bytes)
+    for node in dict.fromkeys(role.node for role in kernel.roles):
+        roles = [role for role in kernel.roles if role.node == node]
+        moved_bytes = sum(role.moved_bytes for role in roles)
+        relation = ", ".join(role.role for role in roles)
+        graph.add_edge(f"{region.key}/node/{node}", key, relation=relation, moved_bytes=moved_bytes)
     for name in kernel.executes:
         relation = "recomputes" if name in kernel.recomputes else "executes"
         graph.add_edge(_post_grad_key(region, kernel.phase, name), key, relation=relation)

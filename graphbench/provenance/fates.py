@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from graphbench.provenance.vanished import NO_OPERATION
 from graphbench.records import Fate, FateKind, KernelRecord, NodeRecord, PostGradNode
 
 EXECUTING = ("executes", "recomputes")
+# fmt: off
+MAY_DO_NOTHING = frozenset({
+    "to", "type", "type_as", "float", "half", "bfloat16", "double", "int", "long", "bool", "cpu", "cuda",
+    "contiguous", "clone", "detach", "detach_", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
+    "feature_alpha_dropout", "getitem", "expand", "expand_as", "reshape", "view", "view_as", "flatten",
+    "unflatten", "squeeze", "unsqueeze", "chunk", "split", "unbind", "narrow", "permute", "transpose",
+    "requires_grad_", "positive", "real", "resolve_conj", "resolve_neg", "broadcast_to", "ravel", "atleast_1d",
+    "atleast_2d", "pad", "masked_fill", "wait_tensor",
+})
+# fmt: on
+"""Ops that may return their input, so that tracing them records nothing; of any other op the trace was lost."""
 CONSTANTS = ("full", "full_like", "scalar_tensor")
 """What constant folding leaves of ops on constants; kernels hold such values in their code."""
 
@@ -97,8 +109,9 @@ def _fate(node: NodeRecord, known: _Known) -> Fate:
         return Fate(kind="folded", note="its value is known when compiling")
     if became and all(entry.is_view for entry in became):
         return Fate(kind="view", note="lowered to views only")
-    if node.name in known.vanished:
-        return known.vanished[node.name]
+    gone = known.vanished.get(node.name)
+    if gone is not None and (gone.note != NO_OPERATION or node.op_type in MAY_DO_NOTHING):
+        return gone
     return Fate(kind="unknown", note="no kernel executes it" if became else "no post-grad node names it")
 
 

@@ -92,3 +92,22 @@ def test_networkx_is_imported_only_where_it_is_used(tmp_path: Path, flags: list[
     code += "print([name in sys.modules for name in ('networkx', 'torch')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == str([imported, False])
+
+
+def test_a_copy_of_a_result_stands_between_the_call_and_its_reader() -> None:
+    role = NodeRole(node="conv", role="prepares", post_grad=("convolution",))
+    call = kernel("call", 9.0, roles=(executes("conv"),), post_grad=("convolution",))
+    copy = dataclasses.replace(kernel("copy", 4.0, handle=1, roles=(role,)), reads=("convolution",))
+    relu = dataclasses.replace(kernel("relu", 3.0, handle=2, post_grad=("relu",)), reads=("convolution",))
+    (path,) = critical_paths(profile(region([], [call, copy, relu])))
+    assert path.kernels == ("forward/call:0", "forward/copy:1", "forward/relu:2")
+
+
+def test_two_roles_of_a_node_in_one_kernel_are_both_named() -> None:
+    roles = (
+        NodeRole(node="a", role="differentiates", moved_bytes=7),
+        NodeRole(node="a", role="recomputes", moved_bytes=4),
+    )
+    graph = profile_graph(profile(region([node("a")], [kernel("k", 1.0, phase="backward", roles=roles)])))
+    edge = graph.edges["r0/node/a", "r0/backward/k:0"]
+    assert (edge["relation"], edge["moved_bytes"]) == ("differentiates, recomputes", 11)

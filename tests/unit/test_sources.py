@@ -9,6 +9,7 @@ import pytest
 from graphbench.provenance.fates import fates
 from graphbench.provenance.ownership import Ownership
 from graphbench.provenance.sources import roles
+from graphbench.provenance.vanished import NO_OPERATION
 from graphbench.records import Fate, NodeRole, PostGradNode
 from tests import factories
 
@@ -142,3 +143,10 @@ def test_a_kernel_that_copies_an_expanded_gradient_belongs_to_what_that_differen
     nodes = by_name(replace(post("expand", moved=0, is_view=True, phase="backward"), differentiates=("sum",)))
     found = roles(Ownership(executes={"expand"}), nodes)
     assert [(role.node, role.role) for role in found] == [("sum", "differentiates")]
+
+
+def test_a_trace_that_was_lost_is_unknown_and_no_folded_op() -> None:
+    nodes = [factories.node("mm"), factories.node("c", op_type="contiguous")]
+    gone = {name: Fate(kind="folded", note=NO_OPERATION) for name in ("mm", "c")}
+    found = fates(nodes, [], [], ["mm", "c"], gone)
+    assert (found["mm"].kind, found["c"].kind) == ("unknown", "folded")
