@@ -20,6 +20,7 @@ class CriticalPath:
     """The longest chain of kernels of one phase of a region, each of which reads what the one before it wrote.
 
     Times are isolated medians in nanoseconds. `total_ns - path_ns` is what could at most run beside it.
+    Of the `count` kernels of the phase `missing` have no time, and count as nothing in both.
     """
 
     region: str
@@ -28,6 +29,7 @@ class CriticalPath:
     path_ns: float
     total_ns: float
     count: int
+    missing: int
 
 
 def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networkx.DiGraph:
@@ -66,7 +68,7 @@ def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networ
 
 
 def critical_paths(record: ProfileRecord, digest: Digest | None = None) -> list[CriticalPath]:
-    """The critical path of every region's forward and backward, by isolated time; kernels without a time count as 0.
+    """The critical path of every region's forward and backward, by isolated time. Kernels without a time are counted.
 
     Args:
         record: a profile.
@@ -96,6 +98,7 @@ def critical_paths(record: ProfileRecord, digest: Digest | None = None) -> list[
                     path_ns=sum(times[key] for key in path),
                     total_ns=sum(times.values()),
                     count=len(kernels),
+                    missing=sum(digest.median(kernel.isolated) is None for kernel in kernels),
                 )
             )
     return found
@@ -158,10 +161,12 @@ def _add_kernel(graph: networkx.DiGraph, region: RegionRecord, kernel: KernelRec
         roles = [role for role in kernel.roles if role.node == node]
         moved_bytes = sum(role.moved_bytes for role in roles)
         relation = ", ".join(role.role for role in roles)
-        graph.add_edge(f"{region.key}/node/{node}", key, relation=relation, moved_bytes=moved_bytes)
+        if f"{region.key}/node/{node}" in graph:
+            graph.add_edge(f"{region.key}/node/{node}", key, relation=relation, moved_bytes=moved_bytes)
     for name in kernel.executes:
         relation = "recomputes" if name in kernel.recomputes else "executes"
-        graph.add_edge(_post_grad_key(region, kernel.phase, name), key, relation=relation)
+        if _post_grad_key(region, kernel.phase, name) in graph:
+            graph.add_edge(_post_grad_key(region, kernel.phase, name), key, relation=relation)
 
 
 def _post_grad_key(region: RegionRecord, phase: Phase, name: str) -> str:

@@ -56,18 +56,18 @@ class GroupRow:
 
     @property
     def saved_ns(self) -> float | None:
-        """Eager less compiled, both directions; `None` unless all four are known."""
+        """Eager less compiled, both directions; `None` where a time is missing of either."""
         both = self._both()
         return None if both is None else both[0] - both[1]
 
     @property
     def speedup(self) -> float | None:
-        """Eager ÷ compiled, both directions; `None` unless all four are known, or where either is nothing."""
+        """Eager ÷ compiled, both directions; `None` where a time is missing of either, or either is nothing."""
         both = self._both()
         return both[0] / both[1] if both is not None and all(both) else None
 
     def _both(self) -> tuple[float, float] | None:
-        if self.eager_ns is None or self.eager_backward_ns is None:
+        if self.missing or self.eager_ns is None or self.eager_backward_ns is None:
             return None
         if self.compiled_ns is None or self.compiled_backward_ns is None:
             return None
@@ -112,7 +112,7 @@ def group_rows(
     name_of = _names([node for region in record.regions for node in region.nodes], by, depth)
     sums: dict[str, _Sums] = {}
     for region in record.regions:
-        homes = {node.name: (name_of(node), _place(node, by)) for node in region.nodes}
+        homes = {node.name: (name_of(node), _place(node, by, depth)) for node in region.nodes}
         _add_nodes(sums, region, homes, digest)
         for kernel in region.kernels:
             _add_kernel(sums, region.key, kernel, homes, digest)
@@ -139,9 +139,9 @@ def _add_nodes(sums: dict[str, _Sums], region: RegionRecord, homes: Mapping[str,
 def _add_kernel(
     sums: dict[str, _Sums], region: str, kernel: KernelRecord, homes: Mapping[str, _Home], digest: Digest
 ) -> None:
-    time_ns = digest.median(kernel.isolated)
-    parts = [(homes[node], part) for node, part in kernel_parts(kernel).items()]
-    for home, part in parts or [((NO_OWNER, None), 1.0)]:
+    time_ns, nobody = digest.median(kernel.isolated), (NO_OWNER, None)
+    parts = [(homes.get(node, nobody), part) for node, part in kernel_parts(kernel).items()]
+    for home, part in parts or [(nobody, 1.0)]:
         found = _group_of(sums, home)
         found.kernels.add((region, kernel.key))
         part_ns = None if time_ns is None else time_ns * max(1, kernel.calls) * part
@@ -196,9 +196,10 @@ def _with_share(row: GroupRow, whole_ns: float | None) -> GroupRow:
     return replace(row, share=row.cost_ns / whole_ns if row.cost_ns is not None and whole_ns else None)
 
 
-def _place(node: NodeRecord, by: GroupBy) -> str:
+def _place(node: NodeRecord, by: GroupBy, depth: int | None = None) -> str:
+    """Which of a group's layers a node is in."""
     if by == "module":
-        return node.module
+        return _cut(node.module, depth)
     return f"{node.source.file}:{node.source.line}" if node.source else ""
 
 
@@ -206,13 +207,17 @@ def _names(nodes: Sequence[NodeRecord], by: GroupBy, depth: int | None) -> Calla
     """The name of every node's group."""
     if by == "module":
         folded = fold_layers({node.module for node in nodes})
-        cut = {path: ".".join(name.split(".")[:depth]) for path, name in folded.items()}
+        cut = {path: _cut(name, depth) for path, name in folded.items()}
         return lambda node: cut[node.module] or TOP_LEVEL
     places: dict[str, set[str]] = {}
     for node in nodes:
         places.setdefault(_line(node), set()).add(_place(node, by))
     # Two files of one name are told apart by their folders.
     return lambda node: (_line(node) if len(places[_line(node)]) == 1 else _line(node, folders=True)) or NO_SOURCE
+
+
+def _cut(path: str, depth: int | None) -> str:
+    return ".".join(path.split(".")[:depth])
 
 
 def _line(node: NodeRecord, *, folders: bool = False) -> str:

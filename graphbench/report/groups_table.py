@@ -87,7 +87,8 @@ def groups_legend(record: ProfileRecord, total: GroupRow, digest: Digest) -> lis
     """What the columns are, how much is missing, and the critical paths."""
     lines = [EXPLAINED]
     if total.missing:
-        lines.append(f"missing: {count_text(total.missing, 'time')} of nodes and kernels; sums are of the others")
+        times = count_text(total.missing, "time")
+        lines.append(f"missing: {times} of nodes and kernels; sums are of the others, without a saving")
     return lines + path_lines(record, digest)
 
 
@@ -97,6 +98,7 @@ def path_lines(record: ProfileRecord, digest: Digest) -> list[str]:
     return [
         f"critical path of {f'{path.region} ' if many else ''}{path.phase}: {len(path.kernels)} of "
         f"{count_text(path.count, 'kernel')}, {format_percent(path.path_ns / path.total_ns)} of kernel time"
+        f"{f'; {path.missing} without a time' if path.missing else ''}"
         for path in critical_paths(record, digest)
         if path.total_ns
     ]

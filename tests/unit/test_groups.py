@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,9 @@ from graphbench.report.csv_report import CsvReporter
 from graphbench.report.json_report import JsonReporter
 from graphbench.report.markdown import MarkdownReporter
 from tests.factories import FAILED, differentiates, executes, kernel, node, profile, region, steady
+from tests.recorded_provenance import read, regions
+
+PROVENANCE = Path(__file__).parents[1] / "data" / "provenance"
 
 
 def in_module(
@@ -98,6 +102,42 @@ def test_depth_cuts_module_paths() -> None:
     assert {"h", "norm"} <= set(rows(depth=1))
 
 
+def test_layers_are_counted_at_the_depth_of_the_row() -> None:
+    paths = ["h.0.attn", "h.0.mlp", "h.1.attn", "h.1.mlp"]
+    record = profile(region([in_module(f"n{i}", 1.0, path) for i, path in enumerate(paths)]))
+    found = [group_rows(record, "module", depth=depth)[0][0] for depth in (1, 2, 3)]
+    assert [(row.group, row.layers, row.nodes) for row in found] == [("h", 1, 4), ("h.*", 2, 4), ("h.*.attn", 2, 2)]
+
+
+def test_nothing_is_saved_in_sums_that_lack_a_time() -> None:
+    kernels = [kernel("k", 40.0, roles=(executes("a"),)), kernel("m", FAILED, handle=1, roles=(executes("a"),))]
+    ((row,), total) = group_rows(profile(region([node("a", 50.0)], kernels)), "module")
+    assert (row.compiled_ns, row.missing) == (40.0, 1)
+    assert [row.saved_ns, row.speedup, total.saved_ns, total.speedup] == [None] * 4
+
+
+def test_a_kernel_for_a_node_that_the_region_does_not_have_is_nobodys() -> None:
+    record = profile(region([node("a", 1.0)], [kernel("k", 4.0, roles=(executes("elsewhere"),))]))
+    assert {row.group: row.kernels for row in group_rows(record, "module")[0]} == {TOP_LEVEL: 0, NO_OWNER: 1}
+
+
+@pytest.mark.parametrize("name", ["t5.training", "swin.training", "resnet.inference"])
+@pytest.mark.parametrize(("by", "depth"), [("module", None), ("module", 2), ("source", None)])
+def test_groups_of_recorded_models_add_up_to_their_nodes_and_kernels(name: str, by: GroupBy, depth: int | None) -> None:
+    (recorded,) = regions(read(PROVENANCE / f"{name}.json.gz"))
+    nodes = [dataclasses.replace(entry, isolated=steady(7.0 + i)) for i, entry in enumerate(recorded.nodes)]
+    kernels = [dataclasses.replace(entry, isolated=steady(3.0 + i)) for i, entry in enumerate(recorded.kernels)]
+    found, _ = group_rows(profile(region(nodes, kernels)), by, depth=depth)
+    assert [sum(row.eager_ns or 0.0 for row in found), sum(row.compiled_ns or 0.0 for row in found)] == pytest.approx(
+        [
+            sum(7.0 + i for i, entry in enumerate(nodes) if entry.kind in ("compute", "view")),
+            sum(3.0 + i for i, entry in enumerate(kernels) if entry.phase == "forward"),
+        ]
+    )
+    backward_ns = sum(3.0 + i for i, entry in enumerate(kernels) if entry.phase == "backward")
+    assert sum(row.compiled_backward_ns or 0.0 for row in found) == pytest.approx(backward_ns)
+
+
 def only_group(made: RegionRecord) -> GroupRow:
     ((row,), total) = group_rows(profile(made), "module")
     assert (row.eager_ns, row.compiled_ns, row.missing) == (total.eager_ns, total.compiled_ns, total.missing)
@@ -155,7 +195,7 @@ def test_the_number_of_missing_times_stands_in_the_table_and_below_it() -> None:
     table = Profile(record).table(group_by="module").partition("By module")[2].splitlines()
     assert table[2].split()[-1] == "missing"
     assert [line.split()[-1] for line in table[4:6]] == ["1", "1"]
-    assert "missing: 1 time of nodes and kernels; sums are of the others" in table
+    assert "missing: 1 time of nodes and kernels; sums are of the others, without a saving" in table
 
 
 def test_groups_are_sorted_by_their_own_columns() -> None:

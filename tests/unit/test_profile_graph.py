@@ -65,6 +65,18 @@ def test_what_a_kernel_recomputes_feeds_nobody() -> None:
     assert kernel_edges(region([], [first, again, reader]), "forward") == [("forward/a:0", "forward/c:2")]
 
 
+def test_a_path_says_how_many_kernels_have_no_time() -> None:
+    record = profile(region([], [kernel("k", 7.0, calls=2), kernel("m", None, handle=1)]))
+    (path,) = critical_paths(record)
+    assert (path.path_ns, path.total_ns, path.count, path.missing) == (14.0, 14.0, 2, 1)
+    assert "1 of 2 kernels, 100.0 % of kernel time; 1 without a time" in Profile(record).table(group_by="module")
+
+
+def test_the_graph_has_no_vertex_without_attributes() -> None:
+    graph = profile_graph(profile(region([], [kernel("k", 7.0, roles=(executes("gone"),), post_grad=("gone",))])))
+    assert list(graph.nodes) == ["r0/forward/k:0"]
+
+
 def test_nodes_post_grad_nodes_and_kernels_hang_together() -> None:
     graph = profile_graph(diamond())
     assert graph.nodes["r0/node/d_slow"]["what"] == "node"
