@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from graphbench.provenance.claims import IrNode, KernelOrigins
+from graphbench.provenance.claims import IrNode
 from graphbench.provenance.ownership import owned
-from graphbench.records import PostGradNode
-
-
-def post(name: str, *inputs: str, target: str = "", op: str = "call_function") -> PostGradNode:
-    return PostGradNode(name=name, phase="forward", op=op, target=target or name, inputs=inputs, moved_bytes=8)
-
-
-def placeholder(name: str) -> PostGradNode:
-    return post(name, op="placeholder")
-
-
-def fused(key: str, *irs: IrNode) -> KernelOrigins:
-    return KernelOrigins(key, False, irs)
-
-
-def extern(key: str, *irs: IrNode) -> KernelOrigins:
-    return KernelOrigins(key, True, irs)
+from tests.post_grad import extern, fused, placeholder, post
 
 
 def test_a_kernel_executes_the_chain_up_to_what_others_wrote() -> None:

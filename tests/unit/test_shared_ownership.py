@@ -5,28 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graphbench.inductor.sites import Site, unannounced
-from graphbench.provenance.claims import IrNode, KernelOrigins
+from graphbench.provenance.claims import IrNode
 from graphbench.provenance.ownership import owned
-from graphbench.records import PostGradNode
-
-
-def post(name: str, *inputs: str, target: str = "", view: bool = False, op: str = "call_function") -> PostGradNode:
-    moved = 0 if view else 300
-    return PostGradNode(
-        name=name, phase="forward", op=op, target=target or name, inputs=inputs, moved_bytes=moved, is_view=view
-    )
-
-
-def placeholder(name: str) -> PostGradNode:
-    return post(name, op="placeholder")
-
-
-def fused(key: str, *irs: IrNode) -> KernelOrigins:
-    return KernelOrigins(key, False, irs)
-
-
-def extern(key: str, *irs: IrNode) -> KernelOrigins:
-    return KernelOrigins(key, True, irs)
+from tests.post_grad import extern, fused, placeholder, post
 
 
 def test_both_kernels_of_a_split_reduction_execute_it_by_the_bytes_that_they_move() -> None:
