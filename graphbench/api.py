@@ -96,7 +96,7 @@ class Profile:
             options["depth"] = depth
         return TableReporter().render(self.record, **options)
 
-    def graph(self) -> networkx.DiGraph:
+    def graph(self) -> networkx.DiGraph[str]:
         """Nodes, post-grad nodes and kernels, and how they hang together; see `graphbench.analysis.graph`.
 
         Times are isolated medians in nanoseconds (`isolated_ns`); what is not known is no attribute.

@@ -32,7 +32,7 @@ class CriticalPath:
     missing: int
 
 
-def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networkx.DiGraph:
+def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networkx.DiGraph[str]:
     """Nodes, post-grad nodes and kernels of every region as one directed graph.
 
     Vertices are `REGION/node/NAME`, `REGION/PHASE/post_grad/NAME` and `REGION/KERNEL`, with the attributes `what`
@@ -55,7 +55,7 @@ def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networ
     import networkx
 
     digest = digest or Digest()
-    graph: networkx.DiGraph = networkx.DiGraph()
+    graph: networkx.DiGraph[str] = networkx.DiGraph()
     for region in record.regions:
         _add_nodes(graph, region, digest)
         _add_post_grad(graph, region, digest)
@@ -86,7 +86,7 @@ def critical_paths(record: ProfileRecord, digest: Digest | None = None) -> list[
             if not kernels:
                 continue
             times = {k.key: (digest.median(k.isolated) or 0.0) * max(1, k.calls) for k in kernels}
-            graph: networkx.DiGraph = networkx.DiGraph()
+            graph: networkx.DiGraph[str] = networkx.DiGraph()
             graph.add_weighted_edges_from(("", key, time_ns) for key, time_ns in times.items())
             graph.add_weighted_edges_from((one, other, times[other]) for one, other in kernel_edges(region, phase))
             path = tuple(networkx.dag_longest_path(graph))[1:]
@@ -130,7 +130,7 @@ def _prepared(kernel: KernelRecord) -> list[str]:
     return [name for role in roles if role.role == "prepares" for name in role.post_grad]
 
 
-def _add_nodes(graph: networkx.DiGraph, region: RegionRecord, digest: Digest) -> None:
+def _add_nodes(graph: networkx.DiGraph[str], region: RegionRecord, digest: Digest) -> None:
     for node in region.nodes:
         graph.add_node(f"{region.key}/node/{node.name}", **_node_attributes(region.key, node, digest))
     for node in region.nodes:
@@ -139,7 +139,7 @@ def _add_nodes(graph: networkx.DiGraph, region: RegionRecord, digest: Digest) ->
                 graph.add_edge(f"{region.key}/node/{source}", f"{region.key}/node/{node.name}", relation="feeds")
 
 
-def _add_post_grad(graph: networkx.DiGraph, region: RegionRecord, digest: Digest) -> None:
+def _add_post_grad(graph: networkx.DiGraph[str], region: RegionRecord, digest: Digest) -> None:
     for node in region.post_grad:
         graph.add_node(_post_grad_key(region, node.phase, node.name), **_post_grad_attributes(region.key, node, digest))
     for node in region.post_grad:
@@ -152,7 +152,7 @@ def _add_post_grad(graph: networkx.DiGraph, region: RegionRecord, digest: Digest
                 graph.add_edge(f"{region.key}/node/{source}", key, relation="becomes")
 
 
-def _add_kernel(graph: networkx.DiGraph, region: RegionRecord, kernel: KernelRecord, digest: Digest) -> None:
+def _add_kernel(graph: networkx.DiGraph[str], region: RegionRecord, kernel: KernelRecord, digest: Digest) -> None:
     key = f"{region.key}/{kernel.key}"
     times = {"isolated_ns": digest.median(kernel.isolated), "in_graph_ns": digest.median(kernel.in_graph)}
     facts = {"what": "kernel", "region": region.key, "name": kernel.name, "kind": kernel.kind, "phase": kernel.phase}
