@@ -18,7 +18,7 @@ UNREAD = "nothing that reads it is left"
 class Traced:
     """A graph as it was traced, in program order.
 
-    `calls` holds for every call its op and arguments, those that are nodes as `%name`; `sources` the Dynamo nodes of
+    `calls` holds for every call its op and arguments, those that are nodes as `%name%`; `sources` the Dynamo nodes of
     forward's nodes.
     """
 

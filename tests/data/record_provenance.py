@@ -29,7 +29,7 @@ from graphbench.inductor import compile as inductor
 from graphbench.inductor.sites import instrument
 from graphbench.regions import Region
 from graphbench.tensors import shares_storage, tensors_of
-from tests.suite.models import MODELS, Example
+from tests.suite.models import MODELS, Example, run_once
 
 MODES = ("inference", "training")
 
@@ -55,17 +55,8 @@ def main() -> None:
 def recorded(build: Callable[[], Example], mode: str, device: str) -> dict[str, Any]:
     """Compile and run one model, and collect what the map is made of."""
     graphbench.reset()
-    torch.manual_seed(0)
-    example = build()
-    model = example.model.to(device).train(mode == "training")
-    batch = {name: value.to(device) for name, value in example.batch.items()}
     with upstream() as kernels:
-        compiled = torch.compile(model, backend="graphbench")
-        if mode == "training":
-            example.result(compiled(**batch)).square().mean().backward()
-        else:
-            with torch.no_grad():
-                compiled(**batch)
+        run_once(build, mode, device)
     regions = [region for region in session.current().regions if region.capture is not None]
     found = {"torch": torch.__version__, "device": device, "regions": [_region(region) for region in regions]}
     return found | {"upstream": kernels}

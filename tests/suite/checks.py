@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 import graphbench
 from graphbench.analysis.summary import ProfileSummary, summary
 from graphbench.records import ProfileRecord
-from tests.suite.models import MODELS
+from tests.suite.models import MODELS, run_once
 from tests.suite.owners import executed_times, lacks_of_training, not_once, unowned
 
 MODES = ("inference", "training")
@@ -18,16 +16,7 @@ MODES = ("inference", "training")
 def measured(name: str, mode: str, device: str, **options: Any) -> ProfileRecord:
     """Compile a model of the suite, run it once in a mode, and measure what that ran."""
     graphbench.reset()
-    torch.manual_seed(0)
-    example = MODELS[name]()
-    model = example.model.to(device).train(mode == "training")
-    batch = {key: value.to(device) for key, value in example.batch.items()}
-    compiled = torch.compile(model, backend="graphbench")
-    if mode == "training":
-        example.result(compiled(**batch)).square().mean().backward()
-    else:
-        with torch.no_grad():
-            compiled(**batch)
+    run_once(MODELS[name], mode, device)
     record = graphbench.measure(progress=False, **options).record
     graphbench.reset()
     return record

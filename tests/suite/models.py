@@ -210,3 +210,17 @@ MODELS: Mapping[str, Callable[[], Example]] = {
     "lstm": lstm,
     "detection": detection,
 }
+
+
+def run_once(build: Callable[[], Example], mode: str, device: str) -> None:
+    """Compile a model with graphbench and run it: `inference`, or `training` with its backward."""
+    torch.manual_seed(0)
+    example = build()
+    model = example.model.to(device).train(mode == "training")
+    batch = {name: value.to(device) for name, value in example.batch.items()}
+    compiled = torch.compile(model, backend="graphbench")
+    if mode == "training":
+        example.result(compiled(**batch)).square().mean().backward()
+    else:
+        with torch.no_grad():
+            compiled(**batch)

@@ -35,13 +35,13 @@ def training(**changes: object) -> ProfileRecord:
     return profile(dataclasses.replace(made, **changes))  # type: ignore[arg-type]
 
 
-def line(record: ProfileRecord, span: str, basis: str) -> BeforeAfter:
-    (found,) = (entry for entry in summary(record).before_after if (entry.part, entry.basis) == (span, basis))
+def line(record: ProfileRecord, part: str, basis: str) -> BeforeAfter:
+    (found,) = (entry for entry in summary(record).before_after if (entry.part, entry.basis) == (part, basis))
     return found
 
 
 @pytest.mark.parametrize(
-    ("span", "basis", "times"),
+    ("part", "basis", "times"),
     [
         ("forward", "isolated", (40.0, 45.0, 30.0)),
         ("backward", "isolated", (90.0, 105.0, 60.0)),
@@ -52,8 +52,8 @@ def line(record: ProfileRecord, span: str, basis: str) -> BeforeAfter:
         ("both", "wall", (380.0, None, 200.0)),
     ],
 )
-def test_each_line_has_its_own_times(span: str, basis: str, times: tuple[float | None, ...]) -> None:
-    found = line(training(), span, basis)
+def test_each_line_has_its_own_times(part: str, basis: str, times: tuple[float | None, ...]) -> None:
+    found = line(training(), part, basis)
     assert (found.eager_ns, found.unfused_ns, found.compiled_ns) == times
 
 
