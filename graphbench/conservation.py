@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from graphbench.errors import ConservationError, ProfileFormatError
-from graphbench.records import EVENT_TIMERS, Measurement, Phase, ProfileRecord, RegionRecord, RunRecord, Side
+from graphbench.measurements import EVENT_TIMERS, Measurement, RunRecord
+from graphbench.records import Phase, ProfileRecord, RegionRecord, Side
 
 RELATIVE_TOLERANCE = 0.005
 ABSOLUTE_TOLERANCE_NS = 1000.0

@@ -18,7 +18,7 @@ from graphbench.jsonvalues import Mismatch, at, describe
 from graphbench.quickcodec import quick_decoder
 from graphbench.records import ProfileRecord
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """2: a row's device kernels carry their launches; clocks, batches, Triton's choices and what
 backward nodes differentiate were added."""
 _COLUMNS = "columns"  # beside the fields of the record

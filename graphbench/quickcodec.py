@@ -17,7 +17,7 @@ from typing import Any, Literal, Union
 from graphbench.codec import codec
 from graphbench.columnpool import ColumnPool
 from graphbench.jsonvalues import INT64, MAX_DEPTH
-from graphbench.records import JsonValue
+from graphbench.measurements import JsonValue
 
 Decoder = Callable[[Any, ColumnPool], Any]
 

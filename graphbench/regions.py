@@ -13,7 +13,9 @@ from graphbench.capture import ambient, graphs
 from graphbench.errors import CaptureError
 from graphbench.execution.replay import CapturedInput, Geometry
 from graphbench.inductor.compile import CompiledGraph
-from graphbench.records import Ambient, GraphBreak, InputRecord, NodeRecord, SourceLine, TensorSpec
+from graphbench.measurements import SourceLine, TensorSpec
+from graphbench.records import Ambient, InputRecord, NodeRecord
+from graphbench.step_records import GraphBreak
 from graphbench.tensors import device_of, has_storage, spec_of, tensors_of
 
 REPLACED = "a parameter or buffer was replaced or moved since the region was captured"

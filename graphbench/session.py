@@ -16,8 +16,9 @@ from torch import fx
 from graphbench.capture import breaks, graphs
 from graphbench.errors import SetupError
 from graphbench.inductor import compile as inductor
-from graphbench.records import GraphBreak, SourceLine, TensorSpec
+from graphbench.measurements import SourceLine, TensorSpec
 from graphbench.regions import Capture, Region
+from graphbench.step_records import GraphBreak, Recompile
 
 CAPTURE_BUDGET_BYTES = 8 << 30
 
@@ -128,13 +129,13 @@ class Session:
         ]
         return took_over[0] if took_over else None
 
-    def recompiles(self) -> int:
-        """How often Dynamo compiled code again that it had compiled before, as its compile ids (`frame/count`) tell."""
-        latest: dict[str, int] = {}
-        for region in self.regions:
-            frame, _, count = region.compile_id.rpartition("/")
-            latest[frame] = max(latest.get(frame, 0), int(count) if count.isdigit() else 0)
-        return sum(latest.values())
+    def recompiles(self) -> list[Recompile]:
+        """Regions of code that Dynamo had compiled before, as its compile ids (`frame/count`) tell."""
+        return [
+            Recompile(compile_id=region.compile_id, source=region.location, region=region.key)
+            for region in self.regions
+            if region.compile_id.rpartition("/")[2] not in ("", "0")
+        ]
 
     def breaks(self) -> list[GraphBreak]:
         """Every graph break known: those that ended a captured graph, then those counted by Dynamo alone."""

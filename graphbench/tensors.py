@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from graphbench.records import TensorSpec
+from graphbench.measurements import TensorSpec
 
 ALIGNMENT_BYTES = 64
 

@@ -6,13 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from graphbench.document import SCHEMA_VERSION
+from graphbench.measurements import Comparison, Measurement, RunRecord, Samples, SourceLine, TensorSpec, TimerName
 from graphbench.records import (
-    Comparison,
     Environment,
     Fate,
     KernelKind,
     KernelRecord,
-    Measurement,
     NodeKind,
     NodeRecord,
     NodeRole,
@@ -21,14 +20,9 @@ from graphbench.records import (
     PostGradNode,
     ProfileRecord,
     RegionRecord,
-    RunRecord,
-    Samples,
     Side,
-    SourceLine,
-    StepRecord,
-    TensorSpec,
-    TimerName,
 )
+from graphbench.step_records import StepRecord
 
 FAILED = Measurement(status="failed", reason="ran out of memory")
 

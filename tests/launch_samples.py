@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from graphbench.device_records import ClockState, DeviceKernel, TritonConfig
-from graphbench.records import Fate, Measurement, ProfileRecord, Side
+from graphbench.measurements import Measurement
+from graphbench.records import Fate, ProfileRecord, Side
 from tests.factories import device_run, environment, executes, kernel, node, profile, region, steady
 
 

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from graphbench.records import (
-    Comparison,
-    Fate,
-    GraphBreak,
-    KernelRecord,
-    Measurement,
-    NodeRecord,
-    NodeRole,
-    ProfileRecord,
-    Side,
-    SourceLine,
-    StepRecord,
-    StepRow,
-)
+from graphbench.measurements import Comparison, Measurement, SourceLine
+from graphbench.records import Fate, KernelRecord, NodeRecord, NodeRole, ProfileRecord, Side
+from graphbench.step_records import GraphBreak, Recompile, StepRecord, StepRow
 from tests.factories import (
     FAILED,
     cpu_run,
@@ -247,5 +236,5 @@ def gpu_profile() -> ProfileRecord:
     return dataclasses.replace(
         record,
         breaks=(GraphBreak(reason="print() called", source=SourceLine(file="model.py", line=20), region="r0"),),
-        recompiles=1,
+        recompiles=(Recompile(compile_id="0/1", guard="size of x changed: 4 to 8"),),
     )

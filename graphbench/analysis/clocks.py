@@ -8,7 +8,8 @@ from typing import Final
 
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import CLOCK, THROTTLED, warning_kind
-from graphbench.records import Measurement, ProfileRecord
+from graphbench.measurements import Measurement
+from graphbench.records import ProfileRecord
 
 TOLD_ABOVE: Final = 0.05
 """Part of the rows above which clocks are a finding about the whole profile."""

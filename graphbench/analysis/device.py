@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
 from graphbench.device_records import DeviceKernel, TritonConfig
-from graphbench.records import Measurement
+from graphbench.measurements import Measurement
 
 BATCH_BELOW_NS = 20_000
 """Units that take longer are not timed in batches: launch overhead does not drown them."""

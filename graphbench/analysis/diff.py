@@ -12,7 +12,8 @@ from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Verdict, quantile
 from graphbench.analysis.views import outputs_text, source_text, verdict_grain_ns
 from graphbench.errors import UsageError
-from graphbench.records import Measurement, NodeRecord, Phase, ProfileRecord, RegionRecord, TimerName
+from graphbench.measurements import Measurement, TimerName
+from graphbench.records import NodeRecord, Phase, ProfileRecord, RegionRecord
 
 Change = Literal["both", "added", "gone"]
 

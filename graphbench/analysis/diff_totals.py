@@ -9,7 +9,8 @@ from typing import Final
 
 from graphbench.analysis.missing import lacks_backward
 from graphbench.analysis.stats import Verdict, compare, quantile
-from graphbench.records import EVENT_TIMERS, Measurement, ProfileRecord, TimerName
+from graphbench.measurements import EVENT_TIMERS, Measurement, TimerName
+from graphbench.records import ProfileRecord
 
 EAGER_TOTALS: Final = ("eager", "eager backward")
 """Totals that say nothing of the code that was compiled."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from graphbench.analysis.stats import Summary, quantile, summarize
-from graphbench.records import Measurement
+from graphbench.measurements import Measurement
 
 Column = Literal["busy_ns", "host_ns", "span_ns", "kernel_ns", "copy_ns", "memset_ns", "n_kernels"]
 

@@ -12,17 +12,8 @@ from graphbench.analysis.stats import Summary, Verdict, judge
 from graphbench.analysis.summary import is_owned
 from graphbench.analysis.unfused import Unfused, unfused_times
 from graphbench.analysis.views import is_unfaithful
-from graphbench.records import (
-    Comparison,
-    KernelKind,
-    KernelRecord,
-    Measurement,
-    NodeRecord,
-    NodeRole,
-    Phase,
-    RegionRecord,
-    Status,
-)
+from graphbench.measurements import Comparison, Measurement, Status
+from graphbench.records import KernelKind, KernelRecord, NodeRecord, NodeRole, Phase, RegionRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from graphbench.analysis.conditions import CLOCKS_SAME_WITHIN
 from graphbench.analysis.stats import Summary, Verdict, compare, quantile, summarize
-from graphbench.records import Comparison, Measurement
+from graphbench.measurements import Comparison, Measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

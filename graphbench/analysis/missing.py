@@ -10,7 +10,8 @@ from graphbench.analysis.shares import TIMED_KINDS, has_no_backward
 from graphbench.analysis.unfused import moves_nothing
 from graphbench.analysis.views import is_unfaithful
 from graphbench.conservation import post_grad_row
-from graphbench.records import Comparison, KernelRecord, Measurement, NodeRecord, PostGradNode, RegionRecord, Side
+from graphbench.measurements import Comparison, Measurement
+from graphbench.records import KernelRecord, NodeRecord, PostGradNode, RegionRecord, Side
 
 What = Literal["region", "node", "eager backward", "post-grad node", "kernel", "run"]
 """Whose time is missing: `eager backward` is that of a node, `run` a side of a region as a whole."""

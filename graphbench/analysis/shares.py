@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.stats import Summary
-from graphbench.records import FateKind, KernelRecord, Measurement, NodeRecord, NodeRole, Phase, RegionRecord, Role
+from graphbench.measurements import Measurement
+from graphbench.records import FateKind, KernelRecord, NodeRecord, NodeRole, Phase, RegionRecord, Role
 
 EXECUTING_ROLES: frozenset[Role] = frozenset({"executes", "recomputes"})
 DIFFERENTIATING_ROLES: frozenset[Role] = frozenset({"differentiates"})

@@ -17,15 +17,8 @@ from graphbench.analysis.totals import (
     count_timed,
     region_totals,
 )
-from graphbench.records import (
-    KernelRecord,
-    NodeRecord,
-    Phase,
-    ProfileRecord,
-    RegionRecord,
-    Role,
-    RunRecord,
-)
+from graphbench.measurements import RunRecord
+from graphbench.records import KernelRecord, NodeRecord, Phase, ProfileRecord, RegionRecord, Role
 
 _OWNING_ROLES: frozenset[Role] = frozenset({"executes", "recomputes", "prepares", "differentiates"})
 

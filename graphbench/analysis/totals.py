@@ -12,7 +12,8 @@ from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import compare, quantile
 from graphbench.analysis.unfused import PHASES, moves_nothing
 from graphbench.conservation import WRAPPER_TIMERS
-from graphbench.records import Measurement, Phase, RegionRecord, Side, TimerName
+from graphbench.measurements import Measurement, TimerName
+from graphbench.records import Phase, RegionRecord, Side
 
 Part = Literal["forward", "backward", "both"]
 Basis = Literal["wall", "plain", "in_graph", "isolated"]

@@ -12,18 +12,9 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Summary, quantile
 from graphbench.errors import UsageError
-from graphbench.records import (
-    Fate,
-    Measurement,
-    NodeKind,
-    NodeRecord,
-    ProfileRecord,
-    SourceLine,
-    Status,
-    StepRecord,
-    StepRow,
-    TensorSpec,
-)
+from graphbench.measurements import Measurement, SourceLine, Status, TensorSpec
+from graphbench.records import Fate, NodeKind, NodeRecord, ProfileRecord
+from graphbench.step_records import StepRecord, StepRow
 
 RowT = TypeVar("RowT")
 

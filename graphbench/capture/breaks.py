@@ -10,7 +10,7 @@ from torch import fx
 
 from graphbench.capture import source_lines
 from graphbench.errors import first_line
-from graphbench.records import GraphBreak
+from graphbench.step_records import GraphBreak
 
 
 def break_after(gm: fx.GraphModule, region: str) -> GraphBreak | None:

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphbench.capture import source_lines
-from graphbench.records import SourceLine
+from graphbench.measurements import SourceLine
 
 GapPhase = Literal["forward", "backward", "optimizer"]
 

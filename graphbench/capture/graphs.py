@@ -10,7 +10,8 @@ import torch
 from torch import fx
 
 from graphbench.capture import source_lines
-from graphbench.records import InputRecord, JsonValue, NodeKind, NodeRecord, TensorSpec
+from graphbench.measurements import JsonValue, TensorSpec
+from graphbench.records import InputRecord, NodeKind, NodeRecord
 from graphbench.tensors import size_hint, spec_of
 
 STATE_NODES = re.compile(

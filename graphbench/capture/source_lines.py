@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from graphbench.records import SourceLine
+from graphbench.measurements import SourceLine
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]+)(?:\n\s+(?P<code>[^\n]+))?')
 LIBRARY = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))

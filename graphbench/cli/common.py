@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar
 from graphbench.errors import GraphbenchError, UsageError
 
 if TYPE_CHECKING:
-    from graphbench.records import Measurement, ProfileRecord
+    from graphbench.measurements import Measurement
+    from graphbench.records import ProfileRecord
     from graphbench.report.base import RenderOptions
 
 EXIT_OK = 0

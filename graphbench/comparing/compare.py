@@ -19,10 +19,11 @@ from graphbench.comparing.surroundings import Generators, GlobalState
 from graphbench.comparing.table import ImplementationTable
 from graphbench.comparing.trial import Trial, Trials
 from graphbench.errors import first_line
+from graphbench.measurements import Measurement
 from graphbench.measuring.environment import CpuWatch, environment
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
-from graphbench.records import Measurement, Policy
+from graphbench.records import Policy
 from graphbench.timing.clocks import NoClocks
 
 Given = Mapping[str, Callable[..., Any]] | Sequence[Implementation]

@@ -13,7 +13,8 @@ from graphbench.comparing.snapshot import Snapshot
 from graphbench.comparing.surroundings import Generators, GlobalState
 from graphbench.comparing.trial import Trial, raised
 from graphbench.errors import GraphbenchError, OffThreadLaunchError
-from graphbench.records import Measurement, Policy
+from graphbench.measurements import Measurement
+from graphbench.records import Policy
 from graphbench.timing import loop
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource

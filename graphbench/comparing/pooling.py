@@ -10,7 +10,8 @@ from typing import Any
 from graphbench.analysis.stats import median_noise
 from graphbench.analysis.warning_kinds import CLOCK, COARSE, DRIFT, NOISY, THROTTLED, UNSTABLE, VOID, warning_kind
 from graphbench.errors import TimingError
-from graphbench.records import Measurement, Policy, Samples
+from graphbench.measurements import Measurement, Samples
+from graphbench.records import Policy
 from graphbench.timing import rows
 from graphbench.timing.clocks import clock_warnings
 

@@ -13,7 +13,7 @@ from graphbench.comparing.snapshot import Snapshot
 from graphbench.comparing.surroundings import Generators, GlobalState
 from graphbench.errors import UsageError, first_line
 from graphbench.isolate.compare import compare_trees
-from graphbench.records import Comparison
+from graphbench.measurements import Comparison
 from graphbench.tensors import has_storage, shares_storage, tensors_of
 
 OWN_INPUTS = "give it inputs of its own, Implementation(..., inputs=(copy, ...), reset=...), and put them back in reset"

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from graphbench.errors import first_line
 from graphbench.execution.interpreter import NodeVisit, StreamingInterpreter
 from graphbench.execution.replay import CapturedInput, shadow
-from graphbench.records import Status
+from graphbench.measurements import Status
 
 OnLost = Callable[[fx.Node, Status, str], None]
 UNSAFE_VIEWS = ("_unsafe_view",)  # share storage with what they read, and their schema does not say so

@@ -10,7 +10,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from graphbench.isolate.pool import TensorPool
 from graphbench.isolate.values import synthesize
-from graphbench.records import ValuePolicy
+from graphbench.measurements import ValuePolicy
 from graphbench.tensors import device_allocations, device_of, random_tangent, shares_storage, tensors_of
 
 

@@ -10,7 +10,7 @@ import torch
 from graphbench.isolate.compare import compare_trees
 from graphbench.isolate.pool import BlockKey, TensorPool
 from graphbench.isolate.values import synthesize
-from graphbench.records import Comparison, ValuePolicy
+from graphbench.measurements import Comparison, ValuePolicy
 from graphbench.tensors import device_allocations, device_of, shares_storage, tensors_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from graphbench.records import Comparison
+from graphbench.measurements import Comparison
 from graphbench.tensors import spec_of, tensors_of, unpoolable
 
 # Relative tolerance by dtype: room for another reduction order, not for other arithmetic.

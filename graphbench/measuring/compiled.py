@@ -17,11 +17,12 @@ from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import Site, unannounced
 from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
+from graphbench.measurements import Comparison, Measurement
 from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.runs import Label, WholeRun, unmeasured
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
-from graphbench.records import Comparison, KernelRecord, Measurement, PostGradNode
+from graphbench.records import KernelRecord, PostGradNode
 from graphbench.regions import Region
 
 RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias")  # keep values and their order

@@ -13,9 +13,10 @@ from graphbench.errors import CaptureError
 from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import shadow
 from graphbench.isolate.bench_unit import RngState
+from graphbench.measurements import Measurement
 from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.runs import Label, WholeRun, unmeasured
-from graphbench.records import Measurement, NodeKind, NodeRecord
+from graphbench.records import NodeKind, NodeRecord
 from graphbench.regions import Region
 from graphbench.tensors import has_storage, spec_of, tensors_of
 

@@ -15,9 +15,10 @@ from graphbench.execution.autograd_nodes import AutogradNodes
 from graphbench.execution.backward import Backward, edges_of
 from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import shadow
+from graphbench.measurements import Measurement
 from graphbench.measuring.isolating import NO_BACKWARD
 from graphbench.measuring.runs import Label, WholeRun, unmeasured
-from graphbench.records import Measurement, NodeRecord
+from graphbench.records import NodeRecord
 from graphbench.regions import Region
 
 NOT_RECORDED = "autograd recorded nothing for it: it returns what it was given"

@@ -18,8 +18,9 @@ from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.specs import unit_key
+from graphbench.measurements import Measurement
 from graphbench.measuring.options import Timers
-from graphbench.records import Measurement, Policy
+from graphbench.records import Policy
 from graphbench.tensors import tensors_of
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times

@@ -10,7 +10,8 @@ import torch
 
 from graphbench.arguments import check_fields
 from graphbench.errors import UsageError
-from graphbench.records import CacheState, Policy, ValuePolicy
+from graphbench.measurements import CacheState, ValuePolicy
+from graphbench.records import Policy
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, NoClocks, clock_source
 from graphbench.timing.events import EventTimer

@@ -12,6 +12,7 @@ import torch
 from graphbench.capture import ambient
 from graphbench.errors import CaptureError
 from graphbench.isolate.compare import compare_trees
+from graphbench.measurements import Comparison, Measurement
 from graphbench.measuring import compiled as compiling
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
@@ -21,17 +22,7 @@ from graphbench.measuring.options import Timers
 from graphbench.measuring.runs import Label, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records, quartered
 from graphbench.provenance.fates import fates
-from graphbench.records import (
-    Comparison,
-    KernelRecord,
-    Measurement,
-    NodeRecord,
-    Phase,
-    Policy,
-    PostGradNode,
-    RegionRecord,
-    Side,
-)
+from graphbench.records import KernelRecord, NodeRecord, Phase, Policy, PostGradNode, RegionRecord, Side
 from graphbench.regions import Region
 
 Tick = Callable[[], None]

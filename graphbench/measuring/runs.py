@@ -11,8 +11,9 @@ import torch
 
 from graphbench.analysis.stats import quantile
 from graphbench.errors import AttributionError, CaptureError, GraphbenchError, TimingError, first_line
+from graphbench.measurements import NOT_MEASURED, Measurement, ValuePolicy
 from graphbench.measuring.options import Timers
-from graphbench.records import NOT_MEASURED, Measurement, Policy, Side, ValuePolicy
+from graphbench.records import Policy, Side
 from graphbench.tensors import device_allocations
 from graphbench.timing import loop
 from graphbench.timing.base import Recording, Session, SplitsReplays

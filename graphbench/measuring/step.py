@@ -15,13 +15,15 @@ from graphbench.capture.gaps import CompiledDepth, GapMode, GapOp
 from graphbench.errors import CaptureError, GraphbenchError, UsageError, first_line
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.sites import Site
+from graphbench.measurements import Measurement
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, timers_for
 from graphbench.measuring.runs import Label
 from graphbench.measuring.whole import measure_session, nothing_captured
-from graphbench.records import Measurement, ProfileRecord, StepRecord, StepRow
+from graphbench.records import ProfileRecord
 from graphbench.session import Session
+from graphbench.step_records import StepRecord, StepRow
 from graphbench.timing import loop
 from graphbench.timing.base import Session as TimingSession
 from graphbench.timing.base import Timer

@@ -16,10 +16,11 @@ from graphbench.errors import first_line
 from graphbench.execution.lowered import run_lowered
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
+from graphbench.measurements import Measurement, Status
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
 from graphbench.measuring.runs import unmeasured
-from graphbench.records import NO_TENSOR, Measurement, Phase, Policy, PostGradNode, Status
+from graphbench.records import NO_TENSOR, Phase, Policy, PostGradNode
 from graphbench.tensors import shares_storage, tensors_of
 
 VIEW = "a view"

@@ -18,9 +18,10 @@ from graphbench.measuring.environment import CpuWatch, environment
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
 from graphbench.measuring.region import Tick, measure_region, skipped, unit_count
-from graphbench.records import HELD_NOTE, Policy, ProfileRecord, RegionRecord, StepRecord
+from graphbench.records import HELD_NOTE, Policy, ProfileRecord, RegionRecord
 from graphbench.regions import Region
 from graphbench.session import Session
+from graphbench.step_records import StepRecord
 from graphbench.timing.clocks import ClockSource, NoClocks
 from graphbench.units import count_text
 
@@ -66,7 +67,7 @@ def measure_session(
         policy=policy,
         regions=tuple(records),
         breaks=tuple(session.breaks()),
-        recompiles=session.recompiles(),
+        recompiles=tuple(session.recompiles()),
         step=step,
         notes=(
             *lock_notes,

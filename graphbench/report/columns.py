@@ -10,7 +10,8 @@ from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import GapRow
 from graphbench.errors import UsageError
-from graphbench.records import Comparison, NodeRole, Role
+from graphbench.measurements import Comparison
+from graphbench.records import NodeRole, Role
 from graphbench.report.column import Column
 from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, of_one_call
 from graphbench.report.groups_table import GROUP_COLUMNS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphbench.records import EVENT_TIMERS, Environment, Policy, ProfileRecord, TimerName
+from graphbench.measurements import EVENT_TIMERS, TimerName
+from graphbench.records import Environment, Policy, ProfileRecord
 from graphbench.report.names import clean
 from graphbench.units import count_text, format_bytes
 

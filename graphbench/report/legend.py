@@ -9,7 +9,7 @@ from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.views import NodeRow, is_unfaithful
 from graphbench.analysis.warning_kinds import UNSTABLE, warning_kind
-from graphbench.records import Measurement
+from graphbench.measurements import Measurement
 from graphbench.report.names import clean
 from graphbench.report.overview import names_text
 from graphbench.units import count_text

@@ -9,7 +9,8 @@ from graphbench.analysis.missing import Mismatches, NotMeasured, What, sides
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.analysis.totals import BeforeAfter
-from graphbench.records import EVENT_TIMERS, SHARED_CPU_NOTE, Comparison, ProfileRecord, TimerName
+from graphbench.measurements import EVENT_TIMERS, Comparison, TimerName
+from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
 from graphbench.report.names import clean, shorten_kernel
 from graphbench.units import count_text, format_coverage, format_duration, format_percent, format_ratio
 
@@ -170,7 +171,7 @@ def not_measured_lines(missing: Iterable[NotMeasured]) -> list[str]:
 
 def break_lines(record: ProfileRecord) -> list[str]:
     """Graph breaks, recompiles and notes; what several regions note is told once."""
-    lines = [f"graph breaks: {len(record.breaks) or 'none'}; recompiles: {record.recompiles}"]
+    lines = [f"graph breaks: {len(record.breaks) or 'none'}; recompiles: {len(record.recompiles)}"]
     for entry in record.breaks:
         where = f"{entry.source.file}:{entry.source.line}" if entry.source else "unknown place"
         ends = f" (ends {entry.region})" if entry.region else ""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from graphbench.device_records import DeviceKernel
+from graphbench.measurements import CacheState, TimerName
 from graphbench.provenance.graph_replay import LaunchedWork
-from graphbench.records import CacheState, TimerName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

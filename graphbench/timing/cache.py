@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from graphbench.errors import SetupError, TimingError, UsageError
-from graphbench.records import CacheState
+from graphbench.measurements import CacheState
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from graphbench.errors import RecordsLostError, TimingError
-from graphbench.records import CacheState, TimerName
+from graphbench.measurements import CacheState, TimerName
 from graphbench.timing import cupti_setup
 from graphbench.timing.base import Recording, Session
 from graphbench.timing.cache import L2

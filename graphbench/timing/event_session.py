@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import EVENT_FLOOR
 from graphbench.errors import AttributionError, ClockError
-from graphbench.records import TimerName
+from graphbench.measurements import TimerName
 from graphbench.timing.base import Recording, RunSample, Sample
 
 FLOORS: Final = 2

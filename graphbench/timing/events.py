@@ -11,7 +11,7 @@ from typing import Final
 
 from graphbench.analysis.stats import quantile
 from graphbench.errors import SetupError, first_line
-from graphbench.records import CacheState, TimerName
+from graphbench.measurements import CacheState, TimerName
 from graphbench.timing.base import Recording, Session
 from graphbench.timing.cache import L2
 from graphbench.timing.event_session import EventDevice, EventPool, EventSession, TimingEvent

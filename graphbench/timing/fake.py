@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from graphbench.device_records import DeviceKernel
 from graphbench.errors import AttributionError
-from graphbench.records import CacheState, TimerName
+from graphbench.measurements import CacheState, TimerName
 from graphbench.timing.base import Recording, RunSample, Sample, Session
 
 Script = Mapping[str, float | Sample] | Callable[[str, int], float | Sample]

@@ -18,7 +18,8 @@ from graphbench.analysis.warning_kinds import EVENT_FLOOR, NOISY, VOID, warning_
 from graphbench.collector import collector_paused
 from graphbench.device_records import ClockState
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import Measurement, Policy, TimerName, ValuePolicy
+from graphbench.measurements import Measurement, TimerName, ValuePolicy
+from graphbench.records import Policy
 from graphbench.timing.base import Recording, Sample, Session, Timer
 from graphbench.timing.clocks import ClockSource, NoClocks, clock_warnings
 from graphbench.timing.host import host_times

@@ -9,7 +9,7 @@ from graphbench.analysis.stats import compare, is_unstable, quantile
 from graphbench.analysis.warning_kinds import COARSE, DRIFT, UNSTABLE
 from graphbench.device_records import DeviceKernel
 from graphbench.errors import TimingError
-from graphbench.records import CacheState, Measurement, RunRecord, Samples, TimerName, ValuePolicy
+from graphbench.measurements import CacheState, Measurement, RunRecord, Samples, TimerName, ValuePolicy
 from graphbench.timing.base import Recording, Sample
 from graphbench.units import count_text, format_duration
 

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from types import TracebackType
 
 from graphbench.errors import AttributionError
-from graphbench.records import CacheState, TimerName
+from graphbench.measurements import CacheState, TimerName
 from graphbench.timing.base import Recording, RunSample, Sample, Session
 
 

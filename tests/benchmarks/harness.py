@@ -22,8 +22,9 @@ from tabulate import tabulate
 
 from graphbench.analysis.stats import quantile
 from graphbench.errors import TimingError
+from graphbench.measurements import Measurement
 from graphbench.measuring.environment import driver_version
-from graphbench.records import Measurement, Policy
+from graphbench.records import Policy
 from graphbench.timing import cupti_setup
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, clock_source

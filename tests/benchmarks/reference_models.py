@@ -18,7 +18,8 @@ import torch
 
 import graphbench
 from graphbench.analysis.stats import quantile
-from graphbench.records import Measurement, ProfileRecord
+from graphbench.measurements import Measurement
+from graphbench.records import ProfileRecord
 
 # Microseconds, H200, torch 2.11, CUDA 13.0: eager in-graph, eager isolated sum, fused in-graph, fused isolated sum.
 FACTS = {

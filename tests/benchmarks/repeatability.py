@@ -15,7 +15,8 @@ from typing import Any
 from harness import Report, busy_p50_ns, child, parser, table
 
 import graphbench
-from graphbench.records import Measurement, ProfileRecord
+from graphbench.measurements import Measurement
+from graphbench.records import ProfileRecord
 
 LEAST_NS = 5_000.0
 WITHIN_PERCENT, SHARE_BAR_PERCENT = 2.0, 95.0

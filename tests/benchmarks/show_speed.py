@@ -22,23 +22,18 @@ from typing import Any
 
 from graphbench import document
 from graphbench.device_records import DeviceKernel
+from graphbench.measurements import Comparison, Measurement, RunRecord, Samples, SourceLine, TensorSpec
 from graphbench.records import (
-    Comparison,
     Environment,
     Fate,
     KernelRecord,
-    Measurement,
     NodeRecord,
     NodeRole,
     Policy,
     PostGradNode,
     ProfileRecord,
     RegionRecord,
-    RunRecord,
-    Samples,
     Side,
-    SourceLine,
-    TensorSpec,
 )
 from graphbench.report import REPORTERS
 

@@ -10,8 +10,8 @@ import torch
 
 from graphbench.comparing.compare import compare_implementations
 from graphbench.comparing.table import ImplementationTable
+from graphbench.measurements import CacheState, TimerName
 from graphbench.measuring.options import MeasureOptions, Timers
-from graphbench.records import CacheState, TimerName
 from graphbench.timing.base import Recording, Sample, Session
 from graphbench.timing.clocks import ClockSource, NoClocks
 from graphbench.timing.fake import FakeTimer

@@ -12,7 +12,7 @@ from torch import nn
 import graphbench
 from graphbench.cli import main
 from graphbench.errors import CaptureError, UsageError
-from graphbench.records import TimerName
+from graphbench.measurements import TimerName
 from tests import factories
 from tests.cpu.stories import QUICK, compiled
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from graphbench.errors import UsageError
+from graphbench.measurements import Measurement
 from graphbench.measuring import isolating
 from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
-from graphbench.records import Measurement
 from graphbench.timing.fake import FakeTimer
 
 

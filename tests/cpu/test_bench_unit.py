@@ -12,9 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphbench.errors import IsolationError
 from graphbench.isolate.bench_unit import BenchUnit
+from graphbench.measurements import Measurement
 from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.options import Timers
-from graphbench.records import Measurement, Policy
+from graphbench.records import Policy
 from graphbench.timing.wallclock import WallClock
 
 CPU = torch.device("cpu")

@@ -259,12 +259,12 @@ def test_recompiles_are_counted() -> None:
     model = compiled(lambda x: x @ x, dynamic=False)
     for size in (2, 3, 4):
         model(torch.ones(size, size))
-    assert session.current().recompiles() == 2
+    assert len(session.current().recompiles()) == 2
 
 
 def test_without_a_recompile_none_is_counted() -> None:
     compiled(broken)(torch.ones(4, 4))
-    assert session.current().recompiles() == 0
+    assert session.current().recompiles() == []
 
 
 # what capturing holds

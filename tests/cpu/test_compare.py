@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphbench.isolate.compare import compare_tensors, compare_trees, how_different
-from graphbench.records import Comparison
+from graphbench.measurements import Comparison
 
 NAN, INF = float("nan"), float("inf")
 

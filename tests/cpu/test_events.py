@@ -25,9 +25,10 @@ from graphbench.errors import (
     SetupError,
     UsageError,
 )
+from graphbench.measurements import Measurement, RunRecord, TimerName
 from graphbench.measuring import options as options_module
 from graphbench.measuring.options import MeasureOptions, timers_for
-from graphbench.records import Measurement, Policy, ProfileRecord, RunRecord, Side, TimerName
+from graphbench.records import Policy, ProfileRecord, Side
 from graphbench.report.overview import finding_lines, totals_table
 from graphbench.timing.base import Session, Timer
 from graphbench.timing.batch import batch_times

@@ -11,7 +11,8 @@ from torch import nn
 
 import graphbench
 from graphbench.inductor import wrapper as wrappers
-from graphbench.records import Measurement, RegionRecord, RunRecord
+from graphbench.measurements import Measurement, RunRecord
+from graphbench.records import RegionRecord
 from tests.cpu.stories import (
     WIDTH,
     Regularised,

@@ -13,7 +13,8 @@ from torch import nn
 
 import graphbench
 from graphbench.errors import CaptureError, UsageError
-from graphbench.records import ProfileRecord, StepRecord, StepRow
+from graphbench.records import ProfileRecord
+from graphbench.step_records import StepRecord, StepRow
 from tests.cpu.stories import QUICK, WIDTH, Scores, batch, clean, compiled, traces_left
 
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 import torch
 
 from graphbench.errors import TimingError
+from graphbench.measurements import CacheState
 from graphbench.measuring.environment import environment
 from graphbench.measuring.options import Timers
-from graphbench.records import CacheState
 from graphbench.timing.cupti import CuptiTimer
 from graphbench.timing.cupti_library import ClockReading, Library
 from graphbench.timing.cupti_records import Decoded

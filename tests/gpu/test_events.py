@@ -14,7 +14,8 @@ import graphbench
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import EVENT_FLOOR, warning_kind
 from graphbench.errors import AttributionError, SetupError, UsageError
-from graphbench.records import Measurement, Policy
+from graphbench.measurements import Measurement
+from graphbench.records import Policy
 from graphbench.timing.base import Session, Timer
 from graphbench.timing.batch import CudaHold, batch_times
 from graphbench.timing.cupti import CuptiTimer

@@ -9,7 +9,8 @@ import pytest
 from graphbench.analysis.balance import eager_balances
 from graphbench.analysis.fusion import FusionRow, fusion_rows
 from graphbench.analysis.shares import add, backward_shares, eager_shares, shares
-from graphbench.records import Fate, KernelRecord, Measurement, NodeRecord, NodeRole, RegionRecord
+from graphbench.measurements import Measurement
+from graphbench.records import Fate, KernelRecord, NodeRecord, NodeRole, RegionRecord
 from tests.factories import FAILED, differentiates, executes, kernel, measurement, node, region, steady
 
 NO_GRADIENT = Measurement(status="skipped", reason="none of its results requires grad")

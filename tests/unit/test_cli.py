@@ -12,7 +12,8 @@ import pytest
 
 from graphbench import cli, document
 from graphbench.errors import UsageError
-from graphbench.records import Measurement, ProfileRecord
+from graphbench.measurements import Measurement
+from graphbench.records import ProfileRecord
 from tests.factories import node, profile, region
 
 FAILED = Measurement(status="failed", reason="it broke")

@@ -13,7 +13,8 @@ from graphbench import cli, document
 from graphbench.analysis import diff as analysis
 from graphbench.analysis.diff_totals import DiffTotal
 from graphbench.cli.diff import regression_text
-from graphbench.records import SHARED_CPU_NOTE, ProfileRecord, Side, StepRecord
+from graphbench.records import SHARED_CPU_NOTE, ProfileRecord, Side
+from graphbench.step_records import StepRecord
 from tests.factories import cpu_run, node, profile, region, steady
 
 Script = Callable[[float | None], None]

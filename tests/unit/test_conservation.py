@@ -10,18 +10,9 @@ import pytest
 
 from graphbench import document
 from graphbench.errors import ConservationError, ProfileFormatError
-from graphbench.records import (
-    Fate,
-    GraphBreak,
-    Measurement,
-    NodeRole,
-    PostGradNode,
-    ProfileRecord,
-    Samples,
-    Side,
-    StepRecord,
-    StepRow,
-)
+from graphbench.measurements import Measurement, Samples
+from graphbench.records import Fate, NodeRole, PostGradNode, ProfileRecord, Side
+from graphbench.step_records import GraphBreak, StepRecord, StepRow
 from tests.factories import cpu_run, device_run, executes, kernel, measurement, node, post_grad, profile, region, steady
 from tests.samples import cpu_profile, gpu_profile
 

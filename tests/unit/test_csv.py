@@ -8,7 +8,8 @@ import io
 import pytest
 
 from graphbench.errors import UsageError
-from graphbench.records import Comparison, ProfileRecord
+from graphbench.measurements import Comparison
+from graphbench.records import ProfileRecord
 from graphbench.report import REPORTERS
 from tests.factories import executes, kernel, node, profile, region, steady
 from tests.samples import cpu_profile

@@ -9,8 +9,10 @@ import pytest
 from graphbench.analysis.diff import diff, worst_regression
 from graphbench.device_records import ClockState
 from graphbench.errors import UsageError
-from graphbench.records import NodeRecord, ProfileRecord, Side, StepRecord, TimerName
+from graphbench.measurements import TimerName
+from graphbench.records import NodeRecord, ProfileRecord, Side
 from graphbench.report.table import render_diff
+from graphbench.step_records import StepRecord
 from tests.factories import FAILED, device_run, environment, node, profile, region, spec, steady
 
 

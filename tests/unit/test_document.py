@@ -148,7 +148,7 @@ def test_floats_and_integers_in_arguments_stay_what_they_are() -> None:
         (replaced((*NODE, "surplus"), 1), "regions[0].nodes[0].surplus", "an unknown field", "one of"),
         (replaced(("environment", "options"), [["a"]]), "environment.options[0]", "a list of 1", "a list of 2"),
         (replaced(("policy", "warmup_ms"), "x"), "policy.warmup_ms", '"x"', "a finite number"),
-        (replaced(("recompiles",), 2**70), "recompiles", "beyond 64 bits", "64 bits"),
+        (replaced(("regions", 0, "calls"), 2**70), "regions[0].calls", "beyond 64 bits", "64 bits"),
     ],
 )
 def test_a_wrong_value_is_named_by_field_found_and_expected(text: str, field: str, found: str, expected: str) -> None:
@@ -229,7 +229,7 @@ def test_a_count_of_kernels_is_no_column_with_fractions() -> None:
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_numbers_that_are_not_finite_are_refused(literal: str) -> None:
-    text = replaced(("recompiles",), "HERE").replace('"HERE"', literal)
+    text = replaced(("regions", 0, "calls"), "HERE").replace('"HERE"', literal)
     with pytest.raises(ProfileFormatError):
         document.loads(text)
 
@@ -262,13 +262,13 @@ def test_arguments_nested_beyond_reason_are_refused_on_reading_and_writing() -> 
 
 
 def test_a_newer_schema_asks_for_an_upgrade() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 4, expected at most 3") as caught:
-        document.loads(replaced(("schema_version",), 4))
+    with pytest.raises(ProfileFormatError, match="schema 5, expected at most 4") as caught:
+        document.loads(replaced(("schema_version",), 5))
     assert "upgrade graphbench" in (caught.value.hint or "")
 
 
 def test_an_older_schema_asks_to_measure_again() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 2, expected 3") as caught:
+    with pytest.raises(ProfileFormatError, match="schema 2, expected 4") as caught:
         document.loads(replaced(("schema_version",), 2))
     assert "measure again" in (caught.value.hint or "")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from graphbench.cli.common import failed_rows
-from graphbench.records import Measurement, ProfileRecord, Side, StepRecord, StepRow
+from graphbench.measurements import Measurement
+from graphbench.records import ProfileRecord, Side
+from graphbench.step_records import StepRecord, StepRow
 from tests.factories import cpu_run, kernel, measurement, node, profile, region
 
 FAILED = Measurement(status="failed", reason="it broke")

@@ -13,7 +13,8 @@ from graphbench.analysis.fusion import fusion_rows
 from graphbench.analysis.groups import NO_OWNER, NO_SOURCE, TOP_LEVEL, GroupBy, GroupRow, fold_layers, group_rows
 from graphbench.api import Profile
 from graphbench.errors import UsageError
-from graphbench.records import Fate, FateKind, Measurement, NodeRecord, ProfileRecord, RegionRecord, SourceLine
+from graphbench.measurements import Measurement, SourceLine
+from graphbench.records import Fate, FateKind, NodeRecord, ProfileRecord, RegionRecord
 from graphbench.report.csv_report import CsvReporter
 from graphbench.report.json_report import JsonReporter
 from graphbench.report.markdown import MarkdownReporter

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from graphbench.records import SHARED_CPU_NOTE, Policy, Side, TimerName
+from graphbench.measurements import TimerName
+from graphbench.records import SHARED_CPU_NOTE, Policy, Side
 from graphbench.report import REPORTERS
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.overview import replay_lines

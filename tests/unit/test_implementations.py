@@ -12,7 +12,8 @@ from graphbench.analysis.implementations import ImplementationRow, clocks_apart
 from graphbench.comparing.implementation import Implementation, as_implementations, check_inputs
 from graphbench.device_records import ClockState
 from graphbench.errors import UsageError
-from graphbench.records import Comparison, Environment, Measurement, Policy, Samples, TimerName
+from graphbench.measurements import Comparison, Measurement, Samples, TimerName
+from graphbench.records import Environment, Policy
 from graphbench.report.compare_table import render_implementations
 
 

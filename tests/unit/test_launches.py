@@ -12,7 +12,8 @@ import pytest
 from graphbench.analysis.device import DeviceFacts, config_text, shared_bytes, size_text
 from graphbench.analysis.digest import Digest
 from graphbench.device_records import DeviceKernel, TritonConfig
-from graphbench.records import Measurement, ProfileRecord
+from graphbench.measurements import Measurement
+from graphbench.records import ProfileRecord
 from graphbench.report import REPORTERS
 from graphbench.report.column import Column
 from graphbench.report.columns import FUSION_LAUNCH_COLUMNS, find_sort

@@ -10,7 +10,8 @@ import pytest
 
 from graphbench.device_records import ClockState, DeviceKernel
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import Measurement, Policy, Samples, TimerName
+from graphbench.measurements import Measurement, Samples, TimerName
+from graphbench.records import Policy
 from graphbench.timing.base import Recording, RunSample, Sample, Session
 from graphbench.timing.fake import FakeTimer
 from graphbench.timing.loop import in_graph, measure, run_record

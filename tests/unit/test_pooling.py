@@ -10,7 +10,8 @@ import pytest
 from graphbench.comparing.pooling import pooled, refuse_mixed
 from graphbench.device_records import ClockState, DeviceKernel
 from graphbench.errors import TimingError
-from graphbench.records import Measurement, Policy, Samples
+from graphbench.measurements import Measurement, Samples
+from graphbench.records import Policy
 from graphbench.timing import loop
 from graphbench.timing.fake import FakeTimer
 

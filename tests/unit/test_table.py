@@ -11,8 +11,10 @@ import pytest
 
 from graphbench import document
 from graphbench.errors import UsageError
-from graphbench.records import Comparison, Fate, Measurement, NodeRole, ProfileRecord, Side, StepRecord, StepRow
+from graphbench.measurements import Comparison, Measurement
+from graphbench.records import Fate, NodeRole, ProfileRecord, Side
 from graphbench.report import REPORTERS, names
+from graphbench.step_records import StepRecord, StepRow
 from tests.factories import cpu_run, device_run, executes, kernel, measurement, node, profile, region, steady
 from tests.samples import cpu_profile, gpu_profile
 

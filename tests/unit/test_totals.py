@@ -8,7 +8,8 @@ import pytest
 
 from graphbench.analysis.summary import summary
 from graphbench.analysis.totals import BeforeAfter
-from graphbench.records import Measurement, ProfileRecord, Side
+from graphbench.measurements import Measurement
+from graphbench.records import ProfileRecord, Side
 from graphbench.report import REPORTERS
 from tests.factories import FAILED, cpu_run, differentiates, executes, kernel, node, post_grad, profile, region, steady
 from tests.samples import gpu_profile

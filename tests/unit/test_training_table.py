@@ -11,7 +11,8 @@ import pytest
 from graphbench.analysis.clocks import clock_counts
 from graphbench.analysis.views import node_rows
 from graphbench.cli.common import failed_rows
-from graphbench.records import Comparison, Fate, Measurement, ProfileRecord
+from graphbench.measurements import Comparison, Measurement
+from graphbench.records import Fate, ProfileRecord
 from graphbench.report import REPORTERS
 from tests.factories import FAILED, differentiates, executes, kernel, node, post_grad, profile, region, steady
 from tests.samples import cpu_profile, gpu_profile

@@ -8,7 +8,8 @@ import pytest
 
 from graphbench.analysis.views import fate_text, gap_rows, node_rows, sort_rows, source_text, spec_text
 from graphbench.errors import UsageError
-from graphbench.records import Fate, SourceLine
+from graphbench.measurements import SourceLine
+from graphbench.records import Fate
 from tests.factories import FAILED, node, profile, region, spec, steady
 from tests.samples import gpu_profile
 
