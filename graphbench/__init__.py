@@ -1,6 +1,6 @@
 """What every op of a compiled model costs, which kernel it ended up in, and whether that fusion paid."""
 
-from graphbench.api import Profile, backward_of, compare, diff, load, measure, profile, reset
+from graphbench.api import Profile, Recording, backward_of, compare, diff, load, measure, phase, profile, record, reset
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 
@@ -8,11 +8,14 @@ __all__ = [
     "GraphbenchError",
     "Implementation",
     "Profile",
+    "Recording",
     "backward_of",
     "compare",
     "diff",
     "load",
     "measure",
+    "phase",
     "profile",
+    "record",
     "reset",
 ]

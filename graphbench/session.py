@@ -48,6 +48,11 @@ class Session:
         """Bytes that captured inputs keep alive beside the models' own parameters and buffers."""
         return sum(region.capture.nbytes for region in self.regions if region.capture is not None)
 
+    @property
+    def budget_left_bytes(self) -> int:
+        """Bytes that captured values may still keep alive."""
+        return max(0, self._budget - self.captured_bytes)
+
     def compile(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: inductor.BackendOptions
     ) -> Callable[..., Any]:
@@ -113,7 +118,7 @@ class Session:
             return region.compiled_call(args)
         region.first_tick = region.first_tick or region.last_tick
         try:
-            return region.record_call(args, self._budget - self.captured_bytes)
+            return region.record_call(args, self.budget_left_bytes)
         except BaseException:
             region.wants_capture = True  # a later call may succeed
             raise

@@ -2,51 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from concurrent.futures import thread as pools
+from typing import Any
 
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode_stack,
+    _pop_mode,
+    _push_mode,
+)
 
-from graphbench.capture import source_lines
-from graphbench.measurements import SourceLine
-
-GapPhase = Literal["forward", "backward", "optimizer"]
-
-
-@dataclass(frozen=True, slots=True)
-class GapOp:
-    """An op outside compiled graphs: `op_type` as `add` or `ns.op`; where the user's code was."""
-
-    op_type: str
-    phase: GapPhase
-    source: SourceLine | None
-
-    @property
-    def row(self) -> str:
-        """The row that equal gap ops share."""
-        where = f"{self.source.file}:{self.source.line}" if self.source else "autograd"
-        return f"gap/{self.phase}/{self.op_type}@{where}"
+GapCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+"""`on_op(function, args, kwargs)`: must call `function` and return its result."""
 
 
-class CompiledDepth(threading.local):
-    """How many compiled graphs the thread is inside; their own extern calls are no gap ops."""
+class Depth(threading.local):
+    """How deep the thread is inside what is labelled as a whole (a compiled graph, a gap op): no gap op is in there."""
 
     depth = 0
 
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """While inside, the thread's ops are none of their own."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
 
 class GapMode(TorchDispatchMode):
-    """Hands every op that no compiled graph runs to `on_op(op, call)`, which must return `call()`'s result.
+    """Hands every op of its thread that no compiled graph runs to `on_op`. Autograd's threads inherit it.
 
     Source: `TorchDispatchMode.ignore_compile_internals`, torch 2.11 to 2.14; a mode without it makes compiled code run
-    eagerly, silently.
+    eagerly, silently. `at::ThreadLocalState` carries modes into the threads of the autograd engine.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self, inside: CompiledDepth, on_op: Callable[[GapOp, Callable[[], Any]], Any]) -> None:
+    def __init__(self, inside: Depth, on_op: GapCall) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._inside = inside
         self._on_op = on_op
@@ -57,16 +54,71 @@ class GapMode(TorchDispatchMode):
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Label one op."""
+        """Pass one op on."""
         if self._inside.depth or getattr(func, "namespace", "") == "profiler":  # marks of a profiler are no work
             return func(*args, **(kwargs or {}))
-        return self._on_op(_gap_op(func), lambda: func(*args, **(kwargs or {})))
+        return self._on_op(func, args, kwargs or {})
 
 
-def _gap_op(func: Any) -> GapOp:
-    source, in_optimizer = source_lines.of_caller()
-    in_backward = torch._C._current_graph_task_id() != -1
-    name = str(getattr(func, "_opname", None) or getattr(func, "__name__", func))
-    space = getattr(func, "namespace", "aten")
-    phase: GapPhase = "backward" if in_backward else "optimizer" if in_optimizer else "forward"
-    return GapOp(name if space in ("aten", "higher_order") else f"{space}.{name}", phase, source)
+@contextlib.contextmanager
+def in_every_thread(make: Callable[[], GapMode]) -> Iterator[None]:
+    """While inside, a mode of its own is on in this thread, in threads that it starts, and in tasks of thread pools.
+
+    A thread that ran before and takes no tasks from a pool cannot be reached.
+
+    Source: `threading.Thread._bootstrap_inner`, `concurrent.futures.thread._WorkItem.run`, Python 3.10 to 3.13;
+        `torch.utils._python_dispatch._push_mode`, torch 2.11 to 2.14.
+    """
+    with contextlib.ExitStack() as undo:
+        for owner, name in ((threading.Thread, "_bootstrap_inner"), (pools._WorkItem, "run")):
+            undo.enter_context(_wrapped(owner, name, make))
+        with make():
+            yield
+
+
+@contextlib.contextmanager
+def _wrapped(owner: Any, name: str, make: Callable[[], GapMode]) -> Iterator[None]:
+    below = getattr(owner, name)
+
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Not `with make()`: that also sets flags of the whole process, which two threads would put back in wrong order.
+        _push_mode(make())
+        try:
+            return below(self, *args, **kwargs)
+        finally:
+            _pop_mode()
+
+    setattr(owner, name, wrapped)
+    try:
+        yield
+    finally:
+        setattr(owner, name, below)
+
+
+@contextlib.contextmanager
+def foreign_modes() -> Iterator[set[str]]:
+    """Names of the dispatch modes, on now or entered while inside, under which torch runs compiled code eagerly.
+
+    Source: `torch._dynamo.convert_frame.should_skip_due_to_torch_dispatch_mode`, torch 2.11 to 2.14.
+    """
+    found = {_name(mode) for mode in _get_current_dispatch_mode_stack() if _disables(mode)}
+    enter = TorchDispatchMode.__enter__
+
+    def entered(mode: TorchDispatchMode) -> Any:
+        if _disables(mode):
+            found.add(_name(mode))
+        return enter(mode)  # type: ignore[no-untyped-call]
+
+    TorchDispatchMode.__enter__ = entered  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        TorchDispatchMode.__enter__ = enter  # type: ignore[method-assign]
+
+
+def _disables(mode: TorchDispatchMode) -> bool:
+    return not type(mode).ignore_compile_internals()
+
+
+def _name(mode: TorchDispatchMode) -> str:
+    return type(mode).__name__

@@ -7,7 +7,10 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
 
 import torch
 
@@ -15,7 +18,10 @@ from graphbench.measurements import SourceLine
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]+)(?:\n\s+(?P<code>[^\n]+))?')
 LIBRARY = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
-OPTIMIZERS = f"{os.sep}torch{os.sep}optim{os.sep}"
+OPTIMIZERS = tuple(
+    os.path.join(LIBRARY[0], *place)
+    for place in (("optim", ""), ("amp", "grad_scaler.py"), ("nn", "utils", "clip_grad.py"))
+)
 
 
 def from_text(stack_trace: str | None) -> SourceLine | None:
@@ -44,19 +50,56 @@ def _innermost_user(frames: list[SourceLine]) -> SourceLine | None:
     return found[-1] if found else None
 
 
-def of_caller() -> tuple[SourceLine | None, bool]:
-    """The user's line that the calling thread is at, and whether an optimizer is at work below it.
+class Caller(NamedTuple):
+    """Where a running op was called from: the user's line, and what of torch's own stands between the op and it.
 
-    Frames are walked from the inside out, without building a traceback.
+    `optimizer`: an optimizer, a gradient scaler or gradient clipping is at work. `engine`: autograd's engine called it,
+    so that `source` is the line that started the backward.
+    """
+
+    source: SourceLine | None
+    optimizer: bool
+    engine: bool
+
+
+def of_caller() -> Caller:
+    """Who calls, found from the inside out, without building a traceback.
+
+    Code of the user's inside an optimizer of torch's is a closure where grad mode is on; where it is off, it is the
+    user's own optimizer, whose `step` torch wraps.
+
+    Source: `torch.optim.Optimizer.profile_hook_step`; `torch.autograd.graph._engine_run_backward`, torch 2.11 to 2.14.
     """
     frame = sys._getframe(1)
-    optimizer = False
+    source: SourceLine | None = None
+    optimizer = engine = False
     while frame is not None:
-        file = frame.f_code.co_filename
-        optimizer = optimizer or OPTIMIZERS in file
-        if not file.startswith(LIBRARY) and not file.startswith("<"):
-            return SourceLine(file=file, line=frame.f_lineno, function=frame.f_code.co_name), optimizer
+        kind = _kind(frame.f_code)
+        if kind == _OPTIMIZER:
+            optimizer = True
+            if source is not None:
+                break
+        elif kind == _ENGINE and source is None:
+            engine = True
+        elif kind == _USER and source is None:
+            source = SourceLine(file=frame.f_code.co_filename, line=frame.f_lineno, function=frame.f_code.co_name)
+            if optimizer or torch.is_grad_enabled():
+                break
         if frame.f_back is None:
             break
         frame = frame.f_back
-    return None, optimizer
+    return Caller(source, optimizer, engine)
+
+
+_USER, _LIBRARY, _OPTIMIZER, _ENGINE = range(4)
+
+
+@lru_cache(maxsize=4096)
+def _kind(code: CodeType) -> int:
+    """Whose code it is. Asked for every frame of every op, so it is remembered."""
+    file = code.co_filename
+    if any(part in file for part in OPTIMIZERS):
+        return _OPTIMIZER
+    if code.co_name == "_engine_run_backward" and file.startswith(LIBRARY):
+        return _ENGINE
+    return _LIBRARY if file.startswith(LIBRARY) or file.startswith("<") else _USER

@@ -117,6 +117,26 @@ class Isolator:
         kwargs = {name: value for name, value in call.kwargs.items() if name != "stream"}
         return unit_key(call.identity, call.args, kwargs, call.state, self.policy)
 
+    def alone(self, call: Call, *, synthetic: bool = False) -> Measurement:
+        """Time a call on pooled copies; the real call was made long ago, so there is nothing to compare with.
+
+        Args:
+            call: the call, with arguments like those that it had.
+            synthetic: some of them were made for this, with random values.
+        """
+        if waits_for_ranks(call):
+            return Measurement(status="skipped", reason=COLLECTIVE)
+        key = self._key(call)
+        if key in self.done:
+            first, verdict = self.done[key]
+            return replace(verdict.measurement, shared_with=first, fidelity=None)
+        _, verdict = self._measure(call)
+        if synthetic and verdict.measurement.values is not None:
+            verdict.measurement = replace(verdict.measurement, values="synthetic")
+        if verdict.measurement.status == "ok":
+            self.done[key] = (call.row, verdict)
+        return verdict.measurement
+
     def isolate_backward(self, call: Call) -> Measurement:
         """Time the backward of a call on pooled copies, from random tangents. The real call is not made.
 

@@ -15,13 +15,16 @@ from tqdm import tqdm
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import CaptureError, GraphbenchError
 from graphbench.measuring.environment import CpuWatch, environment
+from graphbench.measuring.gap_ops import GapOp
+from graphbench.measuring.gap_units import isolate_gap_ops
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
+from graphbench.measuring.recording import Recorded
 from graphbench.measuring.region import Tick, measure_region, skipped, unit_count
 from graphbench.records import HELD_NOTE, Policy, ProfileRecord, RegionRecord
 from graphbench.regions import Region
 from graphbench.session import Session
-from graphbench.step_records import StepRecord
 from graphbench.timing.clocks import ClockSource, NoClocks
 from graphbench.units import count_text
 
@@ -29,34 +32,34 @@ NEVER_CALLED = "compiled, but never called"
 NO_OPS = "its graph has no ops"
 
 
-def measure_session(
-    session: Session, options: MeasureOptions, *, step: StepRecord | None = None, reached: Collection[str] | None = None
-) -> ProfileRecord:
-    """Measure the session's regions.
+def measure_session(session: Session, options: MeasureOptions, *, recorded: Recorded | None = None) -> ProfileRecord:
+    """Measure the session's regions, and the gap ops of a recorded step.
 
     Args:
         session: what was captured.
         options: how to measure.
-        step: a recorded step to go into the profile.
-        reached: keys of the regions that the step ran; others are skipped with that reason.
+        recorded: a step to go into the profile; regions that it did not run are skipped with that reason.
 
     Raises:
         CaptureError: nothing was captured; the message says why.
         UsageError: an option that does not fit the device.
         SetupError: the instrument for the device is missing, or its clock cannot be locked or reset.
     """
-    if not session.regions:
+    if not session.regions and recorded is None:
         raise nothing_captured(session)
-    device = _device(session)
+    device = recorded.device if recorded is not None else device_of_regions(session)
+    reached = recorded.recorder.reached if recorded is not None else None
+    gaps = list(recorded.recorder.gaps.rows.values()) if recorded is not None else []
     timers = timers_for(options, device)
     policy = policy_of(options, timers)
     records: list[RegionRecord] = []
     lock_notes: list[str] = []
     watch = CpuWatch()
-    with clock_lock(options, device, lock_notes), _progress(session.regions, options.progress) as tick:
+    with clock_lock(options, device, lock_notes), _progress(session.regions, gaps, options.progress) as tick:
         for region in session.regions:
             reason = _why_not(session, region, options, device, reached)
             records.append(skipped(region, reason) if reason else _measured(region, timers, policy, tick))
+        alone = isolate_gap_ops(gaps, Isolator(device, timers, policy), tick)
         measured_on = environment(device, _options(session), timers)
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
@@ -68,7 +71,7 @@ def measure_session(
         regions=tuple(records),
         breaks=tuple(session.breaks()),
         recompiles=tuple(session.recompiles()),
-        step=step,
+        step=recorded.step(alone) if recorded is not None else None,
         notes=(
             *lock_notes,
             *_notes(session),
@@ -123,16 +126,16 @@ def _options(session: Session) -> tuple[tuple[str, str], ...]:
     return tuple(sorted({option for region in session.regions for option in region.options}))
 
 
-def _device(session: Session) -> torch.device:
+def device_of_regions(session: Session) -> torch.device:
     """The device that most captured regions run on."""
     devices = [region.capture.device for region in session.regions if region.capture is not None and region.nodes]
     return max(set(devices), key=devices.count) if devices else torch.device("cpu")
 
 
 @contextmanager
-def _progress(regions: list[Region], wanted: bool | None) -> Iterator[Tick]:
+def _progress(regions: list[Region], gaps: list[GapOp], wanted: bool | None) -> Iterator[Tick]:
     """A progress bar on stderr for anything over two seconds; when not told otherwise, only on a terminal."""
-    total = sum(unit_count(region) for region in regions)
+    total = sum(unit_count(region) for region in regions) + len(gaps)
     disabled = None if wanted is None else not wanted
     with tqdm(
         total=total, desc="measuring", unit="unit", file=sys.stderr, delay=2.0, leave=False, disable=disabled

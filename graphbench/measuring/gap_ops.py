@@ -1,0 +1,237 @@
+"""The gap ops of a step while it runs: which row each falls into, and what is known of the row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from graphbench.capture import source_lines
+from graphbench.isolate.held import HeldArguments, Holder
+from graphbench.measurements import Measurement, SourceLine, TensorSpec
+from graphbench.measuring.isolating import is_collective
+from graphbench.step_records import GapOpKind, StepPhase, StepRow
+from graphbench.tensors import spec_of, tensors_of
+
+LONG_LIST = 8
+"""Of longer lists of tensors, as optimizers pass them, a row's key has one spec and all shapes."""
+
+
+@dataclass(slots=True)
+class GapOp:
+    """Gap ops that share a row; `held` are the arguments of the first of them. Other fields as in `StepRow`."""
+
+    name: str
+    function: Any
+    op_type: str
+    kind: GapOpKind
+    phase: StepPhase
+    place: str
+    user_phase: str
+    source: SourceLine | None
+    autograd_node: str
+    held: HeldArguments | None = None
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    calls: int = 0
+    copied_bytes: int = 0
+    copied: str = ""
+
+    def row(self, in_graph: Measurement, isolated: Measurement) -> StepRow:
+        """The row with what was measured of it."""
+        return StepRow(
+            name=self.name,
+            op_type=self.op_type,
+            in_graph=in_graph,
+            isolated=isolated,
+            kind=self.kind,
+            calls=self.calls,
+            phase=self.phase,
+            place=self.place,
+            user_phase=self.user_phase,
+            source=self.source,
+            autograd_node=self.autograd_node,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            copied_bytes=self.copied_bytes,
+            copied=self.copied,
+        )
+
+
+class GapOps:
+    """All rows of gap ops of one step.
+
+    An op of the backward belongs to the line of the forward op whose autograd node is at work, found by the node's
+    sequence number: the first op of the forward under a number is the one that autograd recorded.
+
+    Source: `torch._C._current_autograd_node`, `torch._C._current_graph_task_id`,
+        `torch.autograd._get_sequence_nr` (the number of this thread's next node), torch 2.11 to 2.14.
+    """
+
+    def __init__(self, holder: Holder) -> None:
+        self.rows: dict[tuple[Any, ...], GapOp] = {}
+        self._holder = holder
+        self._lines: dict[int, SourceLine | None] = {}
+        self._next_number = 0
+
+    def skip_numbers(self) -> None:
+        """Nodes recorded so far, as those of compiled graphs, belong to no op seen here."""
+        self._next_number = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
+
+    def find(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: str, user_phase: str) -> GapOp:
+        """The row of one call, with the call counted and, the first time, its arguments kept."""
+        phase, source, node = self._origin()
+        where = (source.file, source.line) if source is not None else node
+        key = (place, phase, user_phase, node, where, function, _key_of(function, args, kwargs))
+        op = self.rows.get(key)
+        if op is None:
+            op = self.rows[key] = self._new(function, args, kwargs, phase, place, user_phase, source, node)
+        op.calls += 1
+        if op.copied:
+            op.copied_bytes += _copied_bytes(args)
+        return op
+
+    def launch(self, name: str, place: str, user_phase: str) -> GapOp:
+        """The row of a launch that torch's dispatcher does not see, with the launch counted."""
+        phase, source, node = self._origin()
+        where = (source.file, source.line) if source is not None else node
+        key = (place, phase, user_phase, node, where, name)
+        op = self.rows.get(key)
+        if op is None:
+            row = f"{place}|{phase}|{name}#{len(self.rows)}"
+            op = self.rows[key] = GapOp(row, None, name, "op", phase, place, user_phase, source, node)
+        op.calls += 1
+        return op
+
+    def _origin(self) -> tuple[StepPhase, SourceLine | None, str]:
+        """Phase, line and autograd node of the call in progress."""
+        caller = source_lines.of_caller()
+        if torch._C._current_graph_task_id() == -1:
+            phase: StepPhase = "optimizer" if caller.optimizer else "backward" if caller.engine else "forward"
+            if phase == "forward":
+                self._claim_number(caller.source)
+            return phase, caller.source, ""
+        node: Any = torch._C._current_autograd_node()  # type: ignore[attr-defined]
+        if node is None:
+            return "backward", None if caller.engine else caller.source, ""
+        name = node.name().rpartition("::")[2]
+        if caller.source is not None and not caller.engine:  # the user's own backward or hook
+            return "backward", caller.source, name
+        return "backward", self._lines.get(node._sequence_nr()), name
+
+    def _claim_number(self, source: SourceLine | None) -> None:
+        number = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]
+        if number > self._next_number:
+            self._next_number = number
+            # Every thread counts for itself: a number that two lines have had tells nothing.
+            known = self._lines.get(number - 1, source)
+            self._lines[number - 1] = source if known == source else None
+
+    def _new(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        phase: StepPhase,
+        place: str,
+        user_phase: str,
+        source: SourceLine | None,
+        node: str,
+    ) -> GapOp:
+        op_type = op_name(function)
+        kind, copied = _kind(function, args, kwargs, node)
+        tensors = tensors_of((args, kwargs))
+        return GapOp(
+            name=f"{place}|{phase}|{op_type}#{len(self.rows)}",
+            function=function,
+            op_type=op_type,
+            kind=kind,
+            phase=phase,
+            place=place,
+            user_phase=user_phase,
+            source=source,
+            autograd_node=node,
+            held=self._holder.hold(args, kwargs, floats=phase != "backward"),
+            inputs=tuple(map(spec_of, tensors)),
+            copied=copied,
+        )
+
+
+def op_name(function: Any) -> str:
+    """An op as reports name it: `add`, or `ns.op` outside of ATen."""
+    name = str(getattr(function, "_opname", None) or getattr(function, "__name__", function))
+    space = getattr(function, "namespace", "aten")
+    return name if space in ("aten", "higher_order") else f"{space}.{name}"
+
+
+def _kind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], node: str) -> tuple[GapOpKind, str]:
+    """What a reader must know of an op before its time, and the direction in which it copies between devices."""
+    if node == "AccumulateGrad":
+        return "accumulation", ""
+    if is_collective(function):
+        return "collective", ""
+    copied = _copied(function, args, kwargs)
+    if copied:
+        return "copy", copied
+    return ("sync" if _host_reads(function, args) else "op"), ""
+
+
+def _host_reads(function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether the host must know a value of the result, or its shape, so that it waits for the device.
+
+    Source: `torch.Tag.data_dependent_output`, `torch.Tag.dynamic_output_shape` of `OpOverload.tags`, torch 2.11 to
+        2.14. `aten.index` has the second one whatever it is given; only masks make its shape depend on values.
+    """
+    tags = getattr(function, "tags", ())
+    if torch.Tag.data_dependent_output not in tags and torch.Tag.dynamic_output_shape not in tags:
+        return False
+    if getattr(function, "_opname", "") != "index":
+        return True
+    return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in tensors_of(args[1:2]))
+
+
+def _copied(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """`cuda to cpu` of an op that copies between devices; otherwise empty."""
+    if "copy" not in getattr(function, "_opname", ""):
+        return ""
+    tensors = tensors_of(args)
+    kinds = [tensor.device.type for tensor in tensors]
+    if "device" in kwargs and kwargs["device"] is not None:
+        kinds = [torch.device(kwargs["device"]).type, *kinds]
+    return f"{kinds[-1]} to {kinds[0]}" if len(set(kinds)) > 1 else ""
+
+
+def _copied_bytes(args: tuple[Any, ...]) -> int:
+    source = tensors_of(args)[-1]
+    return source.numel() * source.element_size()
+
+
+def _key_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What tells calls of one op and line apart: their tensors, and integers unless the op only makes a view.
+
+    Floating-point numbers change nothing of what an op costs, and would make a row of every iteration of a loop.
+    """
+    integers = not getattr(function, "is_view", False)
+    return _keys((*args, *kwargs.values()), integers)
+
+
+def _keys(values: Iterable[Any], integers: bool) -> tuple[Any, ...]:
+    return tuple(_key(value, integers) for value in values)
+
+
+def _key(value: Any, integers: bool) -> Any:
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided or value.is_nested:
+            return (type(value), value.dtype, value.device, value.layout)
+        return (value.shape, value.stride(), value.dtype, value.device)
+    if isinstance(value, (list, tuple)):
+        if len(value) > LONG_LIST and isinstance(value[0], torch.Tensor):
+            return (_key(value[0], integers), tuple(entry.shape for entry in value))
+        return _keys(value, integers)
+    if isinstance(value, (bool, str)) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if integers else int
+    return value if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)) else type(value)

@@ -1,0 +1,260 @@
+"""Records a live step: kernels of compiled graphs and the eager ops around them, each under its label."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from graphbench.capture import source_lines
+from graphbench.capture.gaps import Depth, GapMode, foreign_modes, in_every_thread
+from graphbench.capture.launchers import launches_heard
+from graphbench.capture.user_phases import PhaseClock, phases_heard
+from graphbench.inductor import wrapper as wrappers
+from graphbench.inductor.compile import CompiledGraph
+from graphbench.inductor.sites import Site
+from graphbench.isolate.held import Holder
+from graphbench.measurements import NOT_MEASURED, Measurement
+from graphbench.measuring.compiled import CompiledSide
+from graphbench.measuring.gap_ops import GapOp, GapOps
+from graphbench.measuring.places import Places
+from graphbench.regions import Region
+from graphbench.session import Session
+from graphbench.step_records import TIMELINE_KINDS, StepPhase, StepRecord, StepRow, Timeline
+from graphbench.tensors import spec_of, tensors_of
+from graphbench.timing import loop
+from graphbench.timing.base import Recording, Timer
+from graphbench.timing.base import Session as TimingSession
+
+STILL_COMPILED = "the recorded step compiled something, so it is no ordinary step: use more warmup_steps"
+
+
+class Recorder:
+    """Labels everything that runs inside `recording()`, which is entered once.
+
+    Args:
+        session: whose regions are labelled, as they are when recording starts.
+        timer: the instrument.
+        budget_bytes: what the gap ops' arguments, held until they are isolated, may keep alive.
+    """
+
+    def __init__(self, session: Session, timer: Timer, budget_bytes: int) -> None:
+        self.gaps = GapOps(Holder(budget_bytes))
+        self.places = Places()
+        self.reached: set[str] = set()
+        self._session = session
+        self._timer = timer
+        self._labels: TimingSession | None = None
+        self._inside = Depth()
+        self._kernels: dict[str, StepRow] = {}
+        self._calls: dict[str, int] = {}
+        self._phases: PhaseClock | None = None
+        self._foreign: set[str] = set()
+        self._thread = _Thread()
+        self._finished: Recording | None = None
+        self._compiled = False
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """While inside, record. An exception passes through, and leaves nothing recorded and everything put back.
+
+        Raises:
+            TimingError: what was recorded cannot be believed.
+        """
+        calls = {region.key: region.calls for region in self._session.regions}
+        compiles = compile_count(self._session)
+        with contextlib.ExitStack() as stack:
+            self._instrument(stack)
+            opened = stack.enter_context(self._timer.open(timeline=True))
+            self._phases = stack.enter_context(phases_heard())
+            self._foreign = stack.enter_context(foreign_modes())
+            stack.enter_context(launches_heard(self._on_launch))
+            with opened.session.window(0), in_every_thread(lambda: GapMode(self._inside, self._on_op)):
+                self._labels = opened.session
+                self.gaps.skip_numbers()
+                self.places.begin()
+                try:
+                    yield
+                finally:
+                    self._labels = None
+                    self.places.end()
+        self._finished = opened.recording()
+        self._compiled = compile_count(self._session) != compiles
+        self.reached = {region.key for region in self._session.regions if region.calls > calls.get(region.key, 0)}
+
+    def step(self, walls_ns: Sequence[float], isolated: Mapping[str, Measurement] | None = None) -> StepRecord:
+        """What was recorded.
+
+        Args:
+            walls_ns: wall times of the same step uninstrumented.
+            isolated: measurements of gap ops alone, by row.
+        """
+        assert self._finished is not None
+        assert self._phases is not None
+        rows = self._rows(self._finished, isolated or {})
+        return StepRecord(
+            run=loop.run_record(self._finished, 1),
+            rows=rows,
+            places=self.places.records(),
+            user_phases=self._phases.phases(),
+            timeline=_timeline(self._finished, [row.name for row in rows]),
+            plain_wall_ns=tuple(map(float, walls_ns)),
+            compiled=bool(self.reached),
+            notes=tuple(self._notes()),
+        )
+
+    def _instrument(self, stack: contextlib.ExitStack) -> None:
+        """Labels in every compiled graph of the session, and a guard that tells their own calls from gap ops."""
+        for region in self._session.regions:
+            for graph in region.graphs:
+                if graph.artifact is not None:
+                    side = CompiledSide.of(graph)
+                    stack.enter_context(wrappers.labelled(side.wrapper, self._on_kernel(region, side)))
+                    stack.enter_context(self._guarded(region, graph))
+
+    def _guarded(self, region: Region, graph: CompiledGraph) -> contextlib.AbstractContextManager[None]:
+        place = place_of(region, graph)
+
+        @contextlib.contextmanager
+        def call() -> Iterator[None]:
+            self._thread.phase = _phase_of_call()
+            with self.places.graph(place), self._inside.inside():
+                yield
+            self.gaps.skip_numbers()
+
+        return wrappers.around_calls(graph, call)
+
+    def _on_kernel(self, region: Region, side: CompiledSide) -> wrappers.KernelHook:
+        place, thread = place_of(region, side.graph), self._thread
+        names: dict[tuple[int, str, str], str] = {}
+
+        def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            labels = self._labels
+            if labels is None or thread.in_gap_op:
+                return function(*args, **kwargs)
+            user_phase = self._user_phase()
+            key = (site.position, thread.phase, user_phase)
+            name = names.get(key)
+            if name is None:
+                name = names[key] = f"{place}|{thread.phase}|{user_phase}|{site.name}:{site.position}"
+                self._kernels[name] = StepRow(
+                    name=name,
+                    op_type=site.kind,
+                    in_graph=NOT_MEASURED,
+                    region=region.key,
+                    kernel=side.row(site),
+                    phase=thread.phase,
+                    place=place,
+                    user_phase=user_phase,
+                )
+                self._calls[name] = 0
+            self._calls[name] += 1
+            with labels.label(name, 0):
+                return function(*args, **kwargs)
+
+        return on_kernel
+
+    def _on_op(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        labels = self._labels
+        if labels is None:  # a thread that outlives the step
+            return function(*args, **kwargs)
+        op = self.gaps.find(function, args, kwargs, self.places.current, self._user_phase())
+        result = self._labelled(labels, op, lambda: function(*args, **kwargs))
+        if op.calls == 1:
+            op.outputs = tuple(map(spec_of, tensors_of(result)))
+        return result
+
+    def _on_launch(self, name: str, call: Callable[[], Any]) -> Any:
+        labels = self._labels
+        if labels is None or self._inside.depth or self._thread.in_gap_op:
+            return call()
+        return self._labelled(labels, self.gaps.launch(name, self.places.current, self._user_phase()), call)
+
+    def _labelled(self, labels: TimingSession, op: GapOp, call: Callable[[], Any]) -> Any:
+        self._thread.in_gap_op = True
+        try:
+            with labels.label(op.name, 0):
+                return call()
+        finally:
+            self._thread.in_gap_op = False
+
+    def _user_phase(self) -> str:
+        return self._phases.path() if self._phases is not None else ""
+
+    def _rows(self, recording: Recording, isolated: Mapping[str, Measurement]) -> tuple[StepRow, ...]:
+        names = [*self._kernels, *(op.name for op in self.gaps.rows.values())]
+        found = loop.in_graph(recording, names, 1, timer=self._timer.name, cache=self._timer.cache, values="captured")
+        kernels = [replace(row, in_graph=found[name], calls=self._calls[name]) for name, row in self._kernels.items()]
+        gaps = [op.row(found[op.name], isolated.get(op.name, NOT_MEASURED)) for op in self.gaps.rows.values()]
+        return (*kernels, *gaps)
+
+    def _notes(self) -> Iterator[str]:
+        """What makes the recorded step unlike an ordinary one."""
+        if self._compiled:
+            yield STILL_COMPILED
+        for name in sorted(self._foreign):
+            yield (
+                f"the dispatch mode {name} was on: torch runs compiled code eagerly under it, unless its class "
+                "declares ignore_compile_internals"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A step that was recorded, ready to be measured. `walls_ns`: of the same step uninstrumented."""
+
+    recorder: Recorder
+    device: torch.device
+    walls_ns: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def step(self, isolated: Mapping[str, Measurement] | None = None) -> StepRecord:
+        """The step's record; `isolated` are measurements of its gap ops alone, by row."""
+        found = self.recorder.step(self.walls_ns, isolated)
+        return replace(found, notes=(*found.notes, *self.notes))
+
+
+class _Thread(threading.local):
+    """What the calling thread is at."""
+
+    phase: StepPhase = "forward"
+    in_gap_op = False
+
+
+def place_of(region: Region, graph: CompiledGraph) -> str:
+    """A compiled graph as a place of a step, `r0/forward`."""
+    return f"{region.key}/{graph.phase}"
+
+
+def compile_count(session: Session) -> tuple[int, int, int]:
+    """What has been compiled so far: regions, their graphs (a backward compiles late), and Dynamo's own count."""
+    graphs = sum(len(region.graphs) for region in session.regions)
+    return len(session.regions), graphs, int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
+def _phase_of_call() -> StepPhase:
+    """What a compiled graph that is called now belongs to."""
+    if torch._C._current_graph_task_id() != -1:
+        return "backward"
+    return "optimizer" if source_lines.of_caller().optimizer else "forward"
+
+
+def _timeline(recording: Recording, rows: Sequence[str]) -> Timeline:
+    events = recording.timeline
+    positions = {row: position for position, row in enumerate(rows)}
+    names = {name: position for position, name in enumerate(dict.fromkeys(event.name for event in events))}
+    kinds = {kind: position for position, kind in enumerate(TIMELINE_KINDS)}
+    return Timeline(
+        names=tuple(names),
+        kinds=tuple(kinds[event.kind] for event in events),
+        rows=tuple(-1 if event.row is None else positions.get(event.row, -1) for event in events),
+        event_names=tuple(names[event.name] for event in events),
+        starts_ns=tuple(float(event.start_ns) for event in events),
+        durations_ns=tuple(float(event.duration_ns) for event in events),
+        lanes=tuple(event.lane for event in events),
+        devices=tuple(event.device for event in events),
+    )
