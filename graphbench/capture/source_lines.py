@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import traceback
@@ -19,8 +18,7 @@ from graphbench.measurements import SourceLine
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]+)(?:\n\s+(?P<code>[^\n]+))?')
 LIBRARY = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
 OPTIMIZERS = tuple(
-    os.path.join(LIBRARY[0], *place)
-    for place in (("optim", ""), ("amp", "grad_scaler.py"), ("nn", "utils", "clip_grad.py"))
+    str(Path(LIBRARY[0], *place)) for place in (("optim",), ("amp", "grad_scaler.py"), ("nn", "utils", "clip_grad.py"))
 )
 
 
@@ -98,7 +96,7 @@ _USER, _LIBRARY, _OPTIMIZER, _ENGINE = range(4)
 def _kind(code: CodeType) -> int:
     """Whose code it is. Asked for every frame of every op, so it is remembered."""
     file = code.co_filename
-    if any(part in file for part in OPTIMIZERS):
+    if file.startswith(OPTIMIZERS):
         return _OPTIMIZER
     if code.co_name == "_engine_run_backward" and file.startswith(LIBRARY):
         return _ENGINE

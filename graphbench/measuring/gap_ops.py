@@ -113,7 +113,7 @@ class GapOps:
             if phase == "forward":
                 self._claim_number(caller.source)
             return phase, caller.source, ""
-        node: Any = torch._C._current_autograd_node()  # type: ignore[attr-defined]
+        node: Any = torch._C._current_autograd_node()
         if node is None:
             return "backward", None if caller.engine else caller.source, ""
         name = node.name().rpartition("::")[2]
