@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
+from threading import get_ident
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -14,7 +15,8 @@ from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import EVENT_FLOOR
 from graphbench.errors import AttributionError, ClockError
 from graphbench.measurements import TimerName
-from graphbench.timing.base import Recording, RunSample, Sample
+from graphbench.timing.base import Recording, RunSample, Sample, TimelineEvent
+from graphbench.timing.timeline import in_order, label_events
 
 FLOORS: Final = 2
 TOLERANCE_NS: Final = 1000.0
@@ -73,7 +75,7 @@ class _Bracket:
     `row` is `None` for a preparation.
     """
 
-    __slots__ = ("_session", "_start_ns", "_stream", "end", "host_ns", "row", "sample", "start")
+    __slots__ = ("_session", "_stream", "end", "host_ns", "row", "sample", "start", "start_ns", "thread")
 
     def __init__(self, session: EventSession, row: str | None, sample: int) -> None:
         self._session = session
@@ -85,11 +87,12 @@ class _Bracket:
         self.start = self._session.pool.take(self._stream)
         self.end = self._session.pool.take(self._stream)
         self.start.record(self._stream)
-        self._start_ns = perf_counter_ns()
+        self.start_ns = perf_counter_ns()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.host_ns = perf_counter_ns() - self._start_ns
+        self.host_ns = perf_counter_ns() - self.start_ns
         self.end.record(self._stream)
+        self.thread = get_ident()
         self._session.brackets.append(self)
 
     def elapsed_ns(self) -> float:
@@ -106,7 +109,7 @@ class _Bracket:
 class _Window:
     """A whole run between two events, the device drained before and after; afterwards it knows its brackets."""
 
-    __slots__ = ("_first", "_session", "_start_ns", "_whole", "brackets", "sample", "wall_ns")
+    __slots__ = ("_end_ns", "_first", "_session", "_start_ns", "_whole", "brackets", "sample", "wall_ns")
 
     def __init__(self, session: EventSession, sample: int) -> None:
         self._session = session
@@ -126,7 +129,8 @@ class _Window:
         self._session.in_window = False
         self.brackets = self._session.brackets[self._first : -1]
         prepared_ns = sum(bracket.host_ns for bracket in self.brackets if bracket.row is None)
-        self.wall_ns = perf_counter_ns() - self._start_ns - prepared_ns
+        self._end_ns = perf_counter_ns()
+        self.wall_ns = self._end_ns - self._start_ns - prepared_ns
         if error is None:
             self._session.windows.append(self)
 
@@ -138,6 +142,15 @@ class _Window:
         labelled_ns = sum(bracket.elapsed_ns() for bracket in self.brackets if bracket.row is not None)
         wrapper_ns = max(busy_ns - labelled_ns, 0.0)  # below 0 by no more than what `_check_apart` lets pass
         return RunSample(busy_ns=busy_ns, wall_ns=self.wall_ns, wrapper_ns=wrapper_ns)
+
+    def timeline(self) -> tuple[TimelineEvent, ...]:
+        """Its labels on the host; when the device did their work, events do not tell."""
+        labels = (
+            (bracket.row, bracket.sample, bracket.start_ns, bracket.start_ns + bracket.host_ns, bracket.thread)
+            for bracket in self.brackets
+            if bracket.row is not None
+        )
+        return in_order(label_events(labels, self._start_ns, self._end_ns))
 
     def _check_apart(self) -> None:
         """No two brackets may share time, nor may one outlast the window: sums would then count time twice."""
@@ -185,12 +198,13 @@ class EventSession:
         """As in `base.Session`."""
         return _Window(self, sample)
 
-    def finish(self, timer: TimerName, floor_ns: float) -> Recording:
+    def finish(self, timer: TimerName, floor_ns: float, *, timeline: bool = False) -> Recording:
         """The recording of a drained session; its events go back to the pool.
 
         Args:
             timer: the instrument's name.
             floor_ns: what an empty pair of events reads; rows no longer than that and the host's time are noted.
+            timeline: whether to add when the host issued the labels of the last window.
 
         Raises:
             AttributionError: labels of one window overlap.
@@ -205,7 +219,8 @@ class EventSession:
         for window in self.windows:
             runs[window.sample] = _sum(runs.get(window.sample), window.run())
         self.pool.give_back([event for bracket in self.brackets for event in (bracket.start, bracket.end)])
-        return Recording(timer=timer, rows=rows, runs=runs, notes=_floor_notes(pairs, floor_ns))
+        events = self.windows[-1].timeline() if timeline and self.windows else ()
+        return Recording(timer=timer, rows=rows, runs=runs, notes=_floor_notes(pairs, floor_ns), timeline=events)
 
 
 def _sample(brackets: Sequence[_Bracket]) -> Sample:

@@ -6,13 +6,15 @@ it did meanwhile: launch gaps count, kernels are neither named nor counted, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from graphbench.analysis.stats import quantile
 from graphbench.errors import SetupError, first_line
 from graphbench.measurements import CacheState, TimerName
-from graphbench.timing.base import Recording, Session
+from graphbench.timing.base import Opened, Recording, Session
 from graphbench.timing.cache import L2
 from graphbench.timing.event_session import EventDevice, EventPool, EventSession, TimingEvent
 
@@ -140,8 +142,16 @@ class EventTimer:
             AttributionError: labels of one window overlap: they nested, or ran on several streams at once.
             ClockError: an event is stamped earlier than the one before it.
         """
+        with self.open() as opened:
+            body(opened.session)
+        return opened.recording()
+
+    @contextmanager
+    def open(self, *, timeline: bool = False) -> Iterator[Opened]:
+        """As in `base.Timer`; the timeline holds what the host did only. `recording()` raises what `record` raises."""
         floor_ns = self.floor_ns
         session = EventSession(self._events, self._pool)
-        body(session)
+        opened = Opened(session)
+        yield opened
         self.synchronize()
-        return session.finish(self._name, floor_ns)
+        opened.close(partial(session.finish, self._name, floor_ns, timeline=timeline))

@@ -7,11 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 from graphbench.device_records import DeviceKernel
 from graphbench.errors import AttributionError
 from graphbench.measurements import CacheState, TimerName
-from graphbench.timing.base import Recording, RunSample, Sample, Session
+from graphbench.timing.base import Opened, Recording, RunSample, Sample, Session, TimelineEvent
+from graphbench.timing.timeline import HOST, in_order
 
 Script = Mapping[str, float | Sample] | Callable[[str, int], float | Sample]
 
@@ -95,14 +98,21 @@ class FakeTimer:
         Raises:
             AttributionError: a label that the script does not know.
         """
+        with self.open() as opened:
+            body(opened.session)
+        return opened.recording()
+
+    @contextmanager
+    def open(self, *, timeline: bool = False) -> Iterator[Opened]:
+        """As in `base.Timer`.
+
+        In the timeline each label's host time follows the one before it, and its device work runs as one event of
+        stream 0 of device 0 as soon as it has been issued and the work before it is done.
+        """
         session = _FakeSession(self.cost)
-        body(session)
-        return Recording(
-            timer="fake",
-            rows={row: dict(samples) for row, samples in session.rows.items()},
-            runs={sample: self._run(session, sample) for sample in session.windows},
-            unattributed=self._unattributed,
-        )
+        opened = Opened(session)
+        yield opened
+        opened.close(partial(self._recording, session, timeline=timeline))
 
     def synchronize(self) -> None:
         """Count the call in `synchronized`."""
@@ -111,6 +121,15 @@ class FakeTimer:
     def clear_cache(self) -> None:
         """Count the call in `cleared`."""
         self.cleared += 1
+
+    def _recording(self, session: _FakeSession, *, timeline: bool) -> Recording:
+        return Recording(
+            timer="fake",
+            rows={row: dict(samples) for row, samples in session.rows.items()},
+            runs={sample: self._run(session, sample) for sample in session.windows},
+            unattributed=self._unattributed,
+            timeline=_timeline(session.windowed) if timeline else (),
+        )
 
     def _run(self, session: _FakeSession, sample: int) -> RunSample:
         labelled = [samples[sample] for samples in session.rows.values() if sample in samples]
@@ -122,12 +141,20 @@ class FakeTimer:
         )
 
 
+class _Call(NamedTuple):
+    row: str
+    cost: Sample
+    thread: int
+
+
 class _FakeSession:
     def __init__(self, cost: Callable[[str, int], Sample]) -> None:
         self._cost = cost
         self._lock = threading.Lock()
         self.rows: dict[str, dict[int, Sample]] = defaultdict(dict)
         self.windows: list[int] = []
+        self.windowed: list[_Call] = []
+        self._in_window = False
 
     @contextmanager
     def label(self, row: str, sample: int) -> Iterator[None]:
@@ -136,6 +163,8 @@ class _FakeSession:
             cost = self._cost(row, sample)
             earlier = self.rows[row].get(sample)
             self.rows[row][sample] = cost if earlier is None else _sum(earlier, cost)
+            if self._in_window:
+                self.windowed.append(_Call(row, cost, threading.get_ident()))
 
     @contextmanager
     def preparation(self) -> Iterator[None]:
@@ -143,8 +172,27 @@ class _FakeSession:
 
     @contextmanager
     def window(self, sample: int) -> Iterator[None]:
-        yield
+        self.windowed, self._in_window = [], True
+        try:
+            yield
+        finally:
+            self._in_window = False
         self.windows.append(sample)
+
+
+def _timeline(calls: Sequence[_Call]) -> tuple[TimelineEvent, ...]:
+    """The calls of one window, laid out on a host and a device that idle for nothing but each other."""
+    events = []
+    host_ns = device_ns = 0.0
+    for row, cost, thread in calls:
+        events.append(TimelineEvent("host", row, row, host_ns, cost.host_ns or 0.0, thread, HOST))
+        host_ns += cost.host_ns or 0.0
+        if cost.device_kernels:
+            work = cost.device_kernels[0]
+            start_ns = max(host_ns, device_ns)
+            device_ns = start_ns + cost.busy_ns
+            events.append(TimelineEvent(work.kind, row, work.name, start_ns, cost.busy_ns, 0, 0))
+    return in_order(events)
 
 
 def _sum(a: Sample, b: Sample) -> Sample:

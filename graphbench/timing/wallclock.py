@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from threading import get_ident
 from time import perf_counter_ns
 from types import TracebackType
 
 from graphbench.errors import AttributionError
 from graphbench.measurements import CacheState, TimerName
-from graphbench.timing.base import Recording, RunSample, Sample, Session
+from graphbench.timing.base import Opened, Recording, RunSample, Sample, Session, TimelineEvent
+from graphbench.timing.timeline import Stamp, in_order, label_events
+
+Interval = tuple[int, int]
 
 
 class WallClock:
     """Times with `time.perf_counter_ns`. Labels may be entered from any thread, backward's autograd thread included.
 
     A label's `busy_ns` and `host_ns` are its wall time. A window's `wall_ns` is its wall time less the preparation
-    inside it; `wrapper_ns` is what no label claims of it.
+    inside it; `wrapper_ns` is what no label claims of it. Threads whose labels are open at once share wall time, which
+    `overlap_ns` tells: rows + wrapper - overlap = wall.
     """
 
     @property
@@ -38,11 +46,19 @@ class WallClock:
         """Run `body` in a new session and return what its labels and windows took.
 
         Raises:
-            AttributionError: labels of a window sum to more than its wall time: they nested, or ran at once.
+            AttributionError: labels of one thread nested.
         """
+        with self.open() as opened:
+            body(opened.session)
+        return opened.recording()
+
+    @contextmanager
+    def open(self, *, timeline: bool = False) -> Iterator[Opened]:
+        """As in `base.Timer`; the timeline holds labels only. `recording()` raises what `record` raises."""
         session = _WallSession()
-        body(session)
-        return session.recording()
+        opened = Opened(session)
+        yield opened
+        opened.close(partial(session.recording, timeline=timeline))
 
     def synchronize(self) -> None:
         """Nothing: a CPU call is over when it returns."""
@@ -55,8 +71,8 @@ class _WallSession:
     """Stamps of one session. Appends and single reads only, so that threads need no lock in the timed path."""
 
     def __init__(self) -> None:
-        self.stamps: list[tuple[str, int, int]] = []
-        self.preparations: list[tuple[int, int]] = []
+        self.stamps: list[Stamp] = []
+        self.preparations: list[Interval] = []
         self.windows: list[tuple[int, int, int]] = []
 
     def label(self, row: str, sample: int) -> _Label:
@@ -68,12 +84,11 @@ class _WallSession:
     def window(self, sample: int) -> _Window:
         return _Window(self.windows, sample)
 
-    def recording(self) -> Recording:
+    def recording(self, *, timeline: bool) -> Recording:
+        _refuse_nesting(self.stamps)
         costs: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        labelled: dict[int, int] = defaultdict(int)
-        for row, sample, duration_ns in self.stamps:
-            costs[row][sample].append(duration_ns)
-            labelled[sample] += duration_ns
+        for row, sample, start_ns, end_ns, _ in self.stamps:
+            costs[row][sample].append(end_ns - start_ns)
         rows = {
             row: {
                 sample: Sample(busy_ns=sum(durations), host_ns=sum(durations), calls=len(durations))
@@ -81,23 +96,63 @@ class _WallSession:
             }
             for row, samples in costs.items()
         }
-        return Recording(timer="wallclock", rows=rows, runs=self._runs(labelled))
+        events = self._timeline() if timeline else ()
+        return Recording(timer="wallclock", rows=rows, runs=self._runs(), timeline=events)
 
-    def _runs(self, labelled: Mapping[int, int]) -> dict[int, RunSample]:
+    def _runs(self) -> dict[int, RunSample]:
+        labels: dict[int, list[Interval]] = defaultdict(list)
+        for _, sample, start_ns, end_ns, _ in self.stamps:
+            labels[sample].append((start_ns, end_ns))
         walls: dict[int, int] = defaultdict(int)
+        claimed: dict[int, int] = defaultdict(int)
         for sample, start_ns, end_ns in self.windows:
-            prepared = sum(end - start for start, end in self.preparations if start_ns <= start and end <= end_ns)
-            walls[sample] += end_ns - start_ns - prepared
+            prepared = [(s, e) for s, e in self.preparations if start_ns <= s and e <= end_ns]
+            prepared_ns = _union_ns(prepared, start_ns, end_ns)
+            walls[sample] += end_ns - start_ns - prepared_ns
+            claimed[sample] += _union_ns([*labels[sample], *prepared], start_ns, end_ns) - prepared_ns
         runs = {}
         for sample, wall_ns in walls.items():
-            wrapper_ns = wall_ns - labelled.get(sample, 0)
-            if wrapper_ns < 0:
-                raise AttributionError(
-                    f"sample {sample}: its labels sum to {labelled[sample]} ns, more than the run's {wall_ns} ns",
-                    hint="labels must not nest, nor be open in two threads at once",
-                )
-            runs[sample] = RunSample(busy_ns=wall_ns, wall_ns=wall_ns, wrapper_ns=wrapper_ns)
+            labelled_ns = sum(end - start for start, end in labels[sample])
+            runs[sample] = RunSample(
+                busy_ns=wall_ns,
+                wall_ns=wall_ns,
+                overlap_ns=labelled_ns - claimed[sample],
+                wrapper_ns=wall_ns - claimed[sample],
+            )
         return runs
+
+    def _timeline(self) -> tuple[TimelineEvent, ...]:
+        if not self.windows:
+            return ()
+        _, start_ns, end_ns = self.windows[-1]
+        return in_order(label_events(self.stamps, start_ns, end_ns))
+
+
+def _refuse_nesting(stamps: Iterable[Stamp]) -> None:
+    """What an inner label takes would count twice.
+
+    Raises:
+        AttributionError: a label starts before the one before it, of its thread, has ended.
+    """
+    ordered = sorted((thread, start, end, row) for row, _, start, end, thread in stamps)
+    for (thread, _, end, row), (next_thread, start, inner_end, inner) in pairwise(ordered):
+        if next_thread == thread and start < end:
+            raise AttributionError(
+                f"label {inner} was open inside label {row} of the same thread for {min(end, inner_end) - start} ns",
+                hint="labels must not nest: end one before the next",
+                subject=inner,
+            )
+
+
+def _union_ns(intervals: Iterable[Interval], from_ns: int, to_ns: int) -> int:
+    """Length of the union of intervals, cut to what lies between two stamps."""
+    total, covered_until = 0, from_ns
+    for start, end in sorted(intervals):
+        reached = min(end, to_ns)
+        if reached > covered_until:
+            total += reached - max(start, covered_until)
+            covered_until = reached
+    return total
 
 
 class _Label:
@@ -105,7 +160,7 @@ class _Label:
 
     __slots__ = ("_row", "_sample", "_stamps", "_start_ns")
 
-    def __init__(self, stamps: list[tuple[str, int, int]], row: str, sample: int) -> None:
+    def __init__(self, stamps: list[Stamp], row: str, sample: int) -> None:
         self._stamps = stamps
         self._row = row
         self._sample = sample
@@ -115,13 +170,13 @@ class _Label:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         end_ns = perf_counter_ns()
-        self._stamps.append((self._row, self._sample, end_ns - self._start_ns))
+        self._stamps.append((self._row, self._sample, self._start_ns, end_ns, get_ident()))
 
 
 class _Preparation:
-    __slots__ = ("_stamps", "_start_ns")
+    __slots__ = ("_start_ns", "_stamps")
 
-    def __init__(self, stamps: list[tuple[int, int]]) -> None:
+    def __init__(self, stamps: list[Interval]) -> None:
         self._stamps = stamps
 
     def __enter__(self) -> None:

@@ -320,7 +320,7 @@ def test_rows_and_wrapper_are_busy_but_not_wall() -> None:
 
 
 def test_rows_that_do_not_add_up_are_refused() -> None:
-    with pytest.raises(ConservationError, match=r"rows \+ wrapper is 60000 ns, expected busy = 80000 ns"):
+    with pytest.raises(ConservationError, match=r"rows \+ wrapper - overlap is 60000 ns, expected busy = 80000 ns"):
         check(event_profile(rows_ns=40_000.0))
 
 

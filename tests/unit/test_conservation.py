@@ -56,7 +56,7 @@ def test_a_short_run_may_miss_a_microsecond(lost_ns: float, holds: bool) -> None
     if holds:
         document.check(record)
     else:
-        with pytest.raises(ConservationError, match=r"rows \+ wrapper is 5100 ns, expected busy = 6110 ns"):
+        with pytest.raises(ConservationError, match=r"rows \+ wrapper - overlap is 5100 ns, expected busy = 6110 ns"):
             document.check(record)
 
 
@@ -121,7 +121,7 @@ def test_step_rows_are_summed_against_the_step() -> None:
 def test_a_run_of_rows_without_any_time_is_not_explained_by_them() -> None:
     unknown = Measurement(status="skipped", reason="not executed")
     run = cpu_run([steady(50_000.0)])
-    with pytest.raises(ConservationError, match=r"rows \+ wrapper is 100 ns, expected busy = 50100 ns"):
+    with pytest.raises(ConservationError, match=r"rows \+ wrapper - overlap is 100 ns, expected busy = 50100 ns"):
         document.check(one_run([unknown], run))
 
 
