@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from graphbench.isolate.values import synthesize
-from graphbench.tensors import byte_range, has_storage
+from graphbench.measurements import TensorSpec
+from graphbench.tensors import ALIGNMENT_BYTES, spec_of
 
 CHANGED_INDEX = "what an integer argument held was overwritten later in the step"
 
@@ -26,87 +26,120 @@ class Stub:
     offset: int
 
     def made(self) -> torch.Tensor:
-        """A tensor of this kind with random values."""
-        empty = torch.empty(0, dtype=self.dtype, device=self.device)
-        low, high = byte_range(torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device="meta"))
-        storage = torch.empty(
-            self.offset + (high - low) // self.dtype.itemsize, dtype=self.dtype, device=self.device
-        ).untyped_storage()
-        empty.set_(storage, self.offset, self.shape, self.stride)
-        synthesize(empty, empty)
-        return empty
+        """A tensor of this kind, with random values."""
+        extent = 1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+        flat = torch.empty(self.offset + max(extent, 0), dtype=self.dtype, device=self.device)
+        synthesize(flat, flat)
+        return flat.as_strided(self.shape, self.stride, self.offset)
+
+    def spec(self) -> TensorSpec:
+        """What it was."""
+        return TensorSpec(
+            shape=self.shape,
+            stride=self.stride,
+            dtype=str(self.dtype).removeprefix("torch."),
+            device=str(self.device),
+            storage_offset=self.offset,
+        )
 
 
 @dataclass(slots=True)
 class HeldArguments:
-    """The arguments of one call. `whole`: every tensor was kept."""
+    """The arguments of one call, nested as they were. `integers`: those kept, with their versions then."""
 
-    leaves: list[Any]
-    tree: Any
-    versions: list[int | None]
-    whole: bool
+    args: list[Any]
+    kwargs: dict[str, Any]
+    integers: list[tuple[torch.Tensor, int]] = field(default_factory=list)
 
-    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    @property
+    def whole(self) -> bool:
+        """Whether every tensor was kept."""
+        return not any(isinstance(leaf, Stub) for leaf in self._leaves())
+
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """The call's tensors, in order."""
+        return tuple(
+            leaf.spec() if isinstance(leaf, Stub) else spec_of(leaf)
+            for leaf in self._leaves()
+            if isinstance(leaf, (Stub, torch.Tensor))
+        )
+
+    def made(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The call's arguments, what was not kept made anew."""
-        leaves = [leaf.made() if isinstance(leaf, Stub) else leaf for leaf in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.tree)
-        return args, kwargs
+        args = tuple(_made(value) for value in self.args)
+        return args, {name: _made(value) for name, value in self.kwargs.items()}
 
-    def changed_index(self, written: Callable[[Any], bool]) -> bool:
+    def changed_index(self, written: Callable[[torch.Tensor], bool]) -> bool:
         """Whether an integer tensor was written since, but by the call itself: repeated, it would do other work.
 
         Args:
             written: whether the call writes an argument.
         """
-        return any(
-            isinstance(leaf, torch.Tensor)
-            and not leaf.is_floating_point()
-            and version is not None
-            and leaf._version != version
-            and not written(leaf)
-            for leaf, version in zip(self.leaves, self.versions, strict=True)
-        )
+        return any(tensor._version != version and not written(tensor) for tensor, version in self.integers)
+
+    def _leaves(self) -> Iterator[Any]:
+        for value in (*self.args, *self.kwargs.values()):
+            if isinstance(value, list):
+                yield from value
+            else:
+                yield value
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_made(entry) for entry in value]
+    return value.made() if isinstance(value, Stub) else value
 
 
 @dataclass(slots=True)
 class Holder:
-    """Keeps arguments, up to a budget of bytes that they alone may keep alive."""
+    """Keeps arguments of ATen calls, up to a budget of bytes that they alone may keep alive.
+
+    What it does is paid between the ops of a live step, where optimizers pass hundreds of tensors at once.
+    """
 
     budget_bytes: int
     held_bytes: int = 0
-    _storages: set[int] = field(default_factory=set)
+    _seen: set[int] = field(default_factory=set)
 
     def hold(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, floats: bool = True) -> HeldArguments:
         """Keep a call's arguments. Call it before the call writes them.
 
         Args:
-            args: positional arguments.
+            args: positional arguments: tensors, lists of tensors, anything else.
             kwargs: named ones.
             floats: keep floating-point tensors too. Not in backward: autograd steals a gradient that nobody else holds.
         """
-        leaves, tree = pytree.tree_flatten((args, kwargs))
-        kept = [self._kept(leaf, floats) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        versions = [
-            leaf._version if isinstance(leaf, torch.Tensor) and not leaf.is_inference() else None for leaf in kept
-        ]
-        return HeldArguments(kept, tree, versions, not any(isinstance(leaf, Stub) for leaf in kept))
+        held = HeldArguments([], {})
+        held.args = [self._kept(value, floats, held) for value in args]
+        held.kwargs = {name: self._kept(value, floats, held) for name, value in kwargs.items()}
+        return held
 
-    def _kept(self, tensor: torch.Tensor, floats: bool) -> torch.Tensor | Stub:
-        if not has_storage(tensor):
-            return tensor.detach()
+    def _kept(self, value: Any, floats: bool, held: HeldArguments) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, floats, held)
+        if isinstance(value, (list, tuple)):
+            return [self._kept(entry, floats, held) for entry in value]
+        return value
+
+    def _tensor(self, tensor: torch.Tensor, floats: bool, held: HeldArguments) -> torch.Tensor | Stub:
         draws = tensor.is_floating_point() or tensor.is_complex()
-        if (draws and not floats) or not self._fits(tensor):
-            per_line = max(1, 64 // tensor.element_size())
-            shape, stride = tuple(map(int, tensor.shape)), tuple(map(int, tensor.stride()))
-            return Stub(shape, stride, tensor.dtype, tensor.device, int(tensor.storage_offset()) % per_line)
-        return tensor.detach()  # the tensor itself would keep its autograd graph alive
+        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+        if plain and not tensor.is_nested and ((draws and not floats) or not self._fits(tensor)):
+            offset = int(tensor.storage_offset()) % max(1, ALIGNMENT_BYTES // tensor.element_size())
+            return Stub(tuple(map(int, tensor.shape)), tensor.stride(), tensor.dtype, tensor.device, offset)
+        kept = tensor if tensor.grad_fn is None else tensor.detach()  # not the autograd graph below it
+        if not draws and not tensor.is_inference():
+            held.integers.append((kept, tensor._version))
+        return kept
 
     def _fits(self, tensor: torch.Tensor) -> bool:
-        storage = tensor.untyped_storage()
-        if storage._cdata in self._storages or isinstance(tensor, torch.nn.Parameter):
+        """Whether it may be kept. Tensors over one storage count for themselves: views of a kept one cost nothing."""
+        address = tensor.data_ptr()
+        if address in self._seen:
             return True
-        if self.held_bytes + storage.nbytes() > self.budget_bytes:
+        if self.held_bytes + tensor.nbytes > self.budget_bytes:
             return False
-        self.held_bytes += storage.nbytes()
-        self._storages.add(storage._cdata)
+        self.held_bytes += tensor.nbytes
+        self._seen.add(address)
         return True

@@ -13,7 +13,7 @@ from graphbench.isolate.held import HeldArguments, Holder
 from graphbench.measurements import Measurement, SourceLine, TensorSpec
 from graphbench.measuring.isolating import is_collective
 from graphbench.step_records import GapOpKind, StepPhase, StepRow
-from graphbench.tensors import spec_of, tensors_of
+from graphbench.tensors import tensors_of
 
 LONG_LIST = 8
 """Of longer lists of tensors, as optimizers pass them, a row's key has one spec and all shapes."""
@@ -33,7 +33,6 @@ class GapOp:
     source: SourceLine | None
     autograd_node: str
     held: HeldArguments | None = None
-    inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     calls: int = 0
     copied_bytes: int = 0
@@ -53,7 +52,7 @@ class GapOp:
             user_phase=self.user_phase,
             source=self.source,
             autograd_node=self.autograd_node,
-            inputs=self.inputs,
+            inputs=self.held.specs() if self.held is not None else (),
             outputs=self.outputs,
             copied_bytes=self.copied_bytes,
             copied=self.copied,
@@ -142,7 +141,6 @@ class GapOps:
     ) -> GapOp:
         op_type = op_name(function)
         kind, copied = _kind(function, args, kwargs, node)
-        tensors = tensors_of((args, kwargs))
         return GapOp(
             name=f"{place}|{phase}|{op_type}#{len(self.rows)}",
             function=function,
@@ -154,7 +152,6 @@ class GapOps:
             source=source,
             autograd_node=node,
             held=self._holder.hold(args, kwargs, floats=phase != "backward"),
-            inputs=tuple(map(spec_of, tensors)),
             copied=copied,
         )
 

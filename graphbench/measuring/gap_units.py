@@ -19,7 +19,7 @@ HIGHER_ORDER = "a higher-order op: it calls code of the user's"
 
 
 def isolate_gap_ops(ops: Iterable[GapOp], isolator: Isolator, tick: Callable[[], None]) -> dict[str, Measurement]:
-    """Time every gap op alone; equal ones are measured once. What is held of an op is let go of.
+    """Time every gap op alone; equal ones are measured once.
 
     Args:
         ops: rows of a step that is over.
@@ -33,7 +33,6 @@ def isolate_gap_ops(ops: Iterable[GapOp], isolator: Isolator, tick: Callable[[],
     with _below_autograd(isolator.device):
         for op in ops:
             found[op.name] = _isolated(op, isolator)
-            op.held = None
             tick()
     return found
 
@@ -46,7 +45,7 @@ def _isolated(op: GapOp, isolator: Isolator) -> Measurement:
     if op.held.changed_index(_written(op.function, op.held)):
         return Measurement(status="skipped", reason=CHANGED_INDEX)
     try:
-        args, kwargs = op.held.arguments()
+        args, kwargs = op.held.made()
     except RuntimeError as error:  # out of memory, say
         reason = f"its arguments cannot be made again: {first_line(error)}"
         return Measurement(status="failed", reason=reason)
@@ -54,18 +53,17 @@ def _isolated(op: GapOp, isolator: Isolator) -> Measurement:
     return isolator.alone(call, synthetic=not op.held.whole)
 
 
-def _written(function: Any, held: HeldArguments) -> Callable[[Any], bool]:
-    """Which arguments a call writes, by its schema."""
-    args, kwargs = torch.utils._pytree.tree_unflatten(held.leaves, held.tree)
-    schema = function._schema.arguments
-    given = [(argument, args[i] if i < len(args) else kwargs.get(argument.name)) for i, argument in enumerate(schema)]
-    written = [
-        leaf
-        for argument, value in given
+def _written(function: Any, held: HeldArguments) -> Callable[[torch.Tensor], bool]:
+    """Which tensors a call writes, by its schema."""
+    arguments = function._schema.arguments
+    given = {argument.name: value for argument, value in zip(arguments, held.args, strict=False)} | held.kwargs
+    values = [
+        given.get(argument.name)
+        for argument in arguments
         if argument.alias_info is not None and argument.alias_info.is_write
-        for leaf in torch.utils._pytree.tree_leaves(value)
     ]
-    return lambda leaf: any(leaf is entry for entry in written)
+    written = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+    return lambda tensor: any(tensor is entry for entry in written)
 
 
 @contextlib.contextmanager
