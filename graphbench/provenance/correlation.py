@@ -5,9 +5,10 @@ Pure: it sees plain activities and integer ids, neither CUPTI nor torch. Times a
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -249,16 +250,27 @@ def _owner(activity: Activity, external_ids: Mapping[int, int], owners: Mapping[
 
 
 def _by_window(loose: Iterable[Activity], windows: Sequence[WindowStamp]) -> dict[int, list[Activity]]:
-    ordered = sorted(windows, key=lambda window: window.start_ns)
-    starts = [window.start_ns for window in ordered]
+    window_of = nearest_window(windows)
     found: dict[int, list[Activity]] = defaultdict(list)
     for activity in loose:
-        before = bisect_right(starts, activity.start_ns) - 1
-        near = [ordered[i] for i in (before, before + 1) if 0 <= i < len(ordered)]
-        distance, sample = min((_distance_ns(activity.start_ns, window), window.sample) for window in near)
-        if distance <= WINDOW_SLACK_NS:
-            found[sample].append(activity)
+        window = window_of(activity.start_ns)
+        if window is not None:
+            found[window.sample].append(activity)
     return found
+
+
+def nearest_window(windows: Sequence[WindowStamp]) -> Callable[[int], WindowStamp | None]:
+    """A function that tells the window which a device stamp lies in, or as good as: `None` for one further off."""
+    ordered = sorted(windows, key=lambda window: window.start_ns)
+    starts = [window.start_ns for window in ordered]
+
+    def window_of(stamp_ns: int) -> WindowStamp | None:
+        before = bisect_right(starts, stamp_ns) - 1
+        near = [ordered[i] for i in (before, before + 1) if 0 <= i < len(ordered)]
+        distance, _, window = min(((_distance_ns(stamp_ns, w), w.sample, w) for w in near), default=(math.inf, 0, None))
+        return window if distance <= WINDOW_SLACK_NS else None
+
+    return window_of
 
 
 def _distance_ns(stamp_ns: int, window: WindowStamp) -> int:

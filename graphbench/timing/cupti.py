@@ -6,13 +6,15 @@ error, never a number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from graphbench.errors import RecordsLostError, TimingError
 from graphbench.measurements import CacheState, TimerName
 from graphbench.timing import cupti_setup
-from graphbench.timing.base import Recording, Session
+from graphbench.timing.base import Opened, Recording, Session
 from graphbench.timing.cache import L2
 from graphbench.timing.cupti_library import Instrument
 from graphbench.timing.cupti_session import Attempt
@@ -88,32 +90,47 @@ class CuptiTimer:
             ClockError: time stamps are not nanoseconds of the host's clock.
             TimingError: a profiler is running, CUPTI refuses, or known launches left no record.
         """
+        lost: list[int] = []
+        for repeat in range(1 + repeats):
+            attempt = self._attempt(timeline=False)
+            buffer_bytes = BUFFER_BYTES * BUFFER_GROWTH**repeat
+            with self._recorded(attempt, buffer_bytes):
+                body(attempt)
+            if not attempt.dropped:
+                return attempt.recording()
+            lost.append(attempt.dropped)
+        raise _lost(lost, buffer_bytes)
+
+    @contextmanager
+    def open(self, *, timeline: bool = False) -> Iterator[Opened]:
+        """As in `base.Timer`; with a timeline, calls that wait for a device are traced too.
+
+        Raises:
+            ClockError: CUPTI's clock is not the host's.
+            TimingError: a profiler is running, CUPTI refuses, or records are damaged. `recording()` raises the rest of
+                what `record` raises.
+        """
+        attempt = self._attempt(timeline=timeline)
+        opened = Opened(attempt)
+        with self._recorded(attempt, BUFFER_BYTES):
+            yield opened
+        opened.close(partial(_complete, attempt))
+
+    def _attempt(self, *, timeline: bool) -> Attempt:
         self._refuse_profiler("before the session")
         self._instrument.verify(self._devices)
-        buffer_bytes = BUFFER_BYTES
-        lost = []
-        for _ in range(1 + repeats):
-            attempt = Attempt(self._instrument, self._devices)
-            dropped = self._run(attempt, body, buffer_bytes)
-            if dropped == 0:
-                return attempt.recording()
-            lost.append(dropped)
-            buffer_bytes *= BUFFER_GROWTH
-        raise RecordsLostError(
-            f"CUPTI lost {', '.join(str(count) for count in lost)} records in {len(lost)} session(s), the last with "
-            f"buffers of {buffer_bytes // BUFFER_GROWTH} bytes",
-            hint="measure fewer samples or a smaller part of the model at once",
-        )
+        return Attempt(self._instrument, self._devices, timeline=timeline)
 
-    def _run(self, attempt: Attempt, body: Callable[[Session], None], buffer_bytes: int) -> int:
-        """Run one session. Returns the number of lost records; recording is off afterwards, whatever happens."""
-        self._instrument.start(buffer_bytes)
+    @contextmanager
+    def _recorded(self, attempt: Attempt, buffer_bytes: int) -> Iterator[None]:
+        """Record what happens inside. Recording is off afterwards, whatever happens."""
+        self._instrument.start(buffer_bytes, waits=attempt.timeline)
         try:
             attempt.open()
-            body(attempt)
+            yield
             attempt.close()
             self._refuse_profiler("inside the session")
-            return self._instrument.stop()
+            attempt.keep(self._instrument.stop())
         finally:
             self._instrument.abort()
 
@@ -123,3 +140,18 @@ class CuptiTimer:
                 f"torch.profiler is running {when}: it takes CUPTI's buffers and clock, nothing could be recorded",
                 hint="leave the profiler's `with` block before measuring",
             )
+
+
+def _complete(attempt: Attempt) -> Recording:
+    if attempt.dropped:
+        raise _lost([attempt.dropped], BUFFER_BYTES)
+    return attempt.recording()
+
+
+def _lost(dropped: Sequence[int], buffer_bytes: int) -> RecordsLostError:
+    """The error of sessions that all lost records, the last with buffers of `buffer_bytes`."""
+    return RecordsLostError(
+        f"CUPTI lost {', '.join(map(str, dropped))} records in {len(dropped)} session(s), the last with buffers of "
+        f"{buffer_bytes} bytes",
+        hint="measure fewer samples or a smaller part of the model at once",
+    )

@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from graphbench.errors import ClockError, TimingError
-from graphbench.provenance.correlation import Activity
-from graphbench.timing.cupti_binding import ApiSwitch, api_filter, collect_objects, from_object
-from graphbench.timing.cupti_records import LABEL_KIND, Buffers, Decoded, Kind, decode, decode_record, read_bytes
+from graphbench.timing.cupti_binding import ApiSwitch, LayoutCheck, api_filter, collect_objects
+from graphbench.timing.cupti_records import LABEL_KIND, Buffers, Decoded, Kind, WaitNames, decode
 from graphbench.timing.gpu import Device
 from graphbench.timing.tools import attached_tool
 
@@ -60,8 +59,8 @@ class Instrument(Protocol):
     def verify(self, device: Device) -> None:
         """Prove the drop counter live and the record layout right, once per process."""
 
-    def start(self, buffer_bytes: int) -> None:
-        """Switch recording on, with buffers of `buffer_bytes`."""
+    def start(self, buffer_bytes: int, *, waits: bool = False) -> None:
+        """Switch recording on, with buffers of `buffer_bytes`. `waits`: also record when the host waits."""
 
     def stop(self) -> int:
         """Flush, switch recording off, and return how many records were lost."""
@@ -115,14 +114,22 @@ class Library:
         self._verified = False
         self._active = False
         self._layout_fault = ""
+        self._api_fault = ""
+        self._wait_names: WaitNames = {(int(s.kind), s.cbid): s.wait for s in self._filter if s.wait}
+        self._waits: WaitNames = {}
+        self._waits_missed = ""
         self._objects: Decoded | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Says when records are read through the binding's objects, which is slow, and why."""
-        if not self._layout_fault:
-            return ()
-        return (f"CUPTI records read through cupti-python's objects, which slows launches down: {self._layout_fault}",)
+        """Says when records are read through the binding's objects, which is slow, or waits are missed, and why."""
+        notes = []
+        if self._layout_fault:
+            why = self._layout_fault
+            notes.append(f"CUPTI records read through cupti-python's objects, which slows launches down: {why}")
+        if self._waits_missed:
+            notes.append(f"the host's waits for the device are not recorded: {self._waits_missed}")
+        return tuple(notes)
 
     def verify(self, device: Device) -> None:
         """Prove the drop counter live and the record layout right, once per process.
@@ -139,22 +146,29 @@ class Library:
                 hint="run without it",
             )
         self._prove_drop_counter(device)
-        self._layout_fault = self._check_layout(device)
+        self._check_layout(device)
         self._verified = True
 
-    def start(self, buffer_bytes: int) -> None:
+    def start(self, buffer_bytes: int, *, waits: bool = False) -> None:
         """Register callbacks and clock, enable the kinds, then the API filter, which enabling resets.
+
+        Args:
+            buffer_bytes: size of one buffer.
+            waits: also trace the calls that wait for a device. Where their records cannot be read, `notes` says so.
 
         Raises:
             TimingError: a recording is already open, or CUPTI refuses.
         """
-        if self._layout_fault:
-            self._objects = objects = Decoded()
-            collect = partial(collect_objects, objects, self._demangle)
-            self._start(partial(self._register_binding, buffer_bytes, collect))
+        missed = self._api_fault if waits and not self._layout_fault else ""
+        names: WaitNames = self._wait_names if waits and not missed else {}
+        objects = Decoded() if self._layout_fault else None
+        if objects is None:
+            register = partial(self._register_direct, buffer_bytes)
         else:
-            self._objects = None
-            self._start(partial(self._register_direct, buffer_bytes))
+            collect = partial(collect_objects, objects, self._demangle, names)
+            register = partial(self._register_binding, buffer_bytes, collect)
+        self._start(register, waits=bool(names))
+        self._objects, self._waits, self._waits_missed = objects, names, missed
 
     def pop(self, kind: int, /) -> int | None:
         """End this thread's latest label. Returns its id, `None` when the timed code has popped it already."""
@@ -220,7 +234,7 @@ class Library:
         """
         if self._objects is not None:
             return self._objects
-        return decode(self._buffers.take(), self._sizes, self._size_at, self._name_at)
+        return decode(self._buffers.take(), self._sizes, self._size_at, self._name_at, self._waits)
 
     def read_clock(self) -> ClockReading:
         """CUPTI's clock between two readings of the host's.
@@ -239,7 +253,7 @@ class Library:
             )
         return ClockReading(cupti_ns=stamp, host_ns=(before + after) // 2, steady_ns=steady_ns)
 
-    def _start(self, register: Callable[[], None]) -> None:
+    def _start(self, register: Callable[[], None], *, waits: bool = False) -> None:
         if os.getpid() != self._process:
             raise TimingError(
                 f"CUPTI was set up in process {self._process}, of which this one ({os.getpid()}) is a fork",
@@ -258,7 +272,7 @@ class Library:
             self._dropped()
             for kind in KINDS:
                 self._call(self._binding.activity_enable, int(kind))
-            self._call(self._apply_filter)
+            self._call(self._apply_filter, waits)
         except BaseException:
             self.abort()
             raise
@@ -278,20 +292,20 @@ class Library:
     def _register_binding(self, buffer_bytes: int, completed: Callable[[Sequence[Any]], None]) -> None:
         self._call(self._binding.activity_register_callbacks, lambda: (buffer_bytes, 0), completed)
 
-    def _apply_filter(self) -> None:
+    def _apply_filter(self, waits: bool) -> None:
         if not self._filter_known:
             self._learn_filter()
-        for toggle, cbid, traced in self._filter:
-            toggle(cbid, traced)
+        for switch in self._filter:
+            switch.toggle(switch.cbid, int(switch.traced or (waits and bool(switch.wait))))
 
     def _learn_filter(self) -> None:
         """Leave out calls that this libcupti does not know, since the binding may be newer."""
         accepted = []
-        for toggle, cbid, traced in self._filter:
+        for switch in self._filter:
             with contextlib.suppress(self._binding.cuptiError):
-                toggle(cbid, traced)
-                accepted.append((toggle, cbid, traced))
-        if not any(traced for _, _, traced in accepted):
+                switch.toggle(switch.cbid, int(switch.traced))
+                accepted.append(switch)
+        if not any(switch.traced for switch in accepted):
             raise TimingError("CUPTI refused to trace every API call that launches work", hint=_OTHER_CLIENT)
         self._filter = accepted
         self._filter_known = True
@@ -323,27 +337,10 @@ class Library:
                 hint=_OTHER_CLIENT,
             )
 
-    def _check_layout(self, device: Device) -> str:
-        """Decode known launches directly and through the binding. Returns what differs, "" when nothing does.
-
-        Clusters, local memory and graph nodes are 0 in these launches. A wrong graph node is found where it is used:
-        replays are split by node, and each node's kernel must have the name expected.
-        """
-        seen: set[str] = set()
-        faults: list[str] = []
-
-        def completed(records: Sequence[Any]) -> None:
-            for record in records:
-                # Both must happen here: the objects wrap CUPTI's buffer.
-                expected = from_object(record, self._demangle)
-                raw = ctypes.string_at(record.ptr, read_bytes(int(record.kind)))
-                found = decode_record(raw, self._name_at)
-                if expected != found:
-                    faults.append(f"record kind {int(record.kind)} decoded as {found}, the binding says {expected}")
-                elif expected is not None:
-                    seen.add(expected.kind if isinstance(expected, Activity) else "label")
-
-        self._start(partial(self._register_binding, _CHECK_BUFFER_BYTES, completed))
+    def _check_layout(self, device: Device) -> None:
+        """Decode known launches directly and through the binding, and keep what differs."""
+        check = LayoutCheck(self._demangle, self._name_at)
+        self._start(partial(self._register_binding, _CHECK_BUFFER_BYTES, check.completed))
         try:
             self.push(LABEL_KIND, _CHECK_LABEL)
             try:
@@ -353,10 +350,7 @@ class Library:
             self.stop()
         finally:
             self.abort()
-        missing = {"kernel", "copy", "memset", "label"} - seen
-        if missing:
-            faults.append(f"no record of a known {', '.join(sorted(missing))} to check against")
-        return faults[0] if faults else ""
+        self._layout_fault, self._api_fault = check.fault(), check.api_fault()
 
     def _name_at(self, address: int) -> str:
         return self._demangle(ctypes.string_at(address).decode(errors="replace")) if address else "(unnamed kernel)"

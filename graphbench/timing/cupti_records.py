@@ -7,12 +7,12 @@ gives. Offsets are checked against the binding before they are trusted (`cupti_l
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from graphbench.errors import TimingError
 from graphbench.provenance.correlation import Activity, Launch
@@ -50,7 +50,8 @@ COPY_NAMES: Final = {
 MEMSET_NAME: Final = "memset"
 
 # Offsets as in cupti_activity.h of nvidia-cuda-cupti 13.0.85, compiled against it: CUpti_ActivityKernel10,
-# CUpti_ActivityMemcpy6, CUpti_ActivityMemcpyPtoP4, CUpti_ActivityMemset4, CUpti_ActivityExternalCorrelation.
+# CUpti_ActivityMemcpy6, CUpti_ActivityMemcpyPtoP4, CUpti_ActivityMemset4, CUpti_ActivityExternalCorrelation,
+# CUpti_ActivityAPI.
 _KIND = Struct("<I")
 # Registers, start, end, device, stream, geometry, correlation, name, graph node, cluster.
 _KERNEL = Struct("<6x H 8x QQ 8x I4xI 36s 4x I 8x Q 32x Q 24x 12s")
@@ -60,6 +61,7 @@ _MEMCPY = Struct("<4x B 11x QQ I4xI I 16x Q")  # copy kind, start, end, device, 
 _MEMCPY2 = Struct("<4x B 11x QQ I4xI 16x I 8x Q")  # copy kind, start, end, device, stream, correlation, graph node
 _MEMSET = Struct("<16x QQ I4xI I 16x Q")  # start, end, device, stream, correlation, graph node
 _EXTERNAL = Struct("<4x I Q I")  # external kind, external id, correlation
+_API = Struct("<2I 2Q 4I")  # the fields of `ApiCall`
 
 _READ: Final = {
     int(Kind.CONCURRENT_KERNEL): _KERNEL,
@@ -67,10 +69,39 @@ _READ: Final = {
     int(Kind.MEMCPY2): _MEMCPY2,
     int(Kind.MEMSET): _MEMSET,
     int(Kind.EXTERNAL_CORRELATION): _EXTERNAL,
+    int(Kind.RUNTIME): _API,
+    int(Kind.DRIVER): _API,
 }
 
 NameAt = Callable[[int], str]
 SizeAt = Callable[[bytes, int], int]
+
+
+WaitNames = Mapping[tuple[int, int], str]
+"""Record kind and id of the API calls that wait for a device -> what they are called."""
+
+
+class ApiCall(NamedTuple):
+    """One call of the runtime's or the driver's API. Stamps of 0: CUPTI could not take them."""
+
+    kind: int
+    cbid: int
+    start_ns: int
+    end_ns: int
+    process_id: int
+    thread_id: int
+    correlation_id: int
+    return_value: int
+
+
+class Wait(NamedTuple):
+    """The host waiting for a device. `thread_id` is the lower half of the POSIX thread's id."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    thread_id: int
+    correlation_id: int
 
 
 @dataclass(slots=True)
@@ -79,10 +110,17 @@ class Decoded:
 
     activities: list[Activity] = field(default_factory=list)
     external_ids: dict[int, int] = field(default_factory=dict)
+    waits: list[Wait] = field(default_factory=list)
     records: int = 0
 
 
-def decode(chunks: Iterable[bytes], sizes: dict[int, int], size_at: SizeAt, name_at: NameAt) -> Decoded:
+def decode(
+    chunks: Iterable[bytes],
+    sizes: dict[int, int],
+    size_at: SizeAt,
+    name_at: NameAt,
+    waits: WaitNames | None = None,
+) -> Decoded:
     """Decode whole buffers.
 
     Args:
@@ -90,6 +128,7 @@ def decode(chunks: Iterable[bytes], sizes: dict[int, int], size_at: SizeAt, name
         sizes: record kind -> bytes; extended by what `size_at` says of kinds that are not in it.
         size_at: bytes of the record at an offset of a chunk.
         name_at: string at an address of this process; asked once per address.
+        waits: the API calls to keep; all others only say that they happened.
 
     Raises:
         TimingError: the records do not fill a chunk exactly, so the layout is not the one expected.
@@ -97,7 +136,7 @@ def decode(chunks: Iterable[bytes], sizes: dict[int, int], size_at: SizeAt, name
     decoded = Decoded()
     names: dict[int, str] = {}
     for chunk in chunks:
-        _decode_chunk(chunk, decoded, sizes, size_at, names, name_at)
+        _decode_chunk(chunk, decoded, sizes, size_at, names, name_at, waits or {})
     return decoded
 
 
@@ -108,6 +147,7 @@ def _decode_chunk(
     size_at: SizeAt,
     names: dict[int, str],
     name_at: NameAt,
+    waits: WaitNames,
 ) -> None:
     # Locals, not attributes: this loop runs once per record, several per launch.
     kind_at, external_at, kernel_at = _KIND.unpack_from, _EXTERNAL.unpack_from, _KERNEL.unpack_from
@@ -137,6 +177,10 @@ def _decode_chunk(
             append(Activity("kernel", name, start, stop, correlation, node, stream, device, launch))
         elif kind in _COPIES_AND_FILLS:
             append(_COPIES_AND_FILLS[kind](chunk, offset))
+        elif waits and kind in _API_KINDS:
+            wait = wait_of(decode_api(chunk, offset), waits)
+            if wait is not None:
+                decoded.waits.append(wait)
         offset += size
         records += 1
     decoded.records += records
@@ -164,6 +208,17 @@ def decode_record(raw: bytes, name_at: NameAt) -> Activity | tuple[int, int] | N
         return Activity("kernel", name_at(address), start, stop, correlation, node, stream, device, launch)
     reader = _COPIES_AND_FILLS.get(kind)
     return reader(raw, 0) if reader else None
+
+
+def decode_api(raw: bytes, offset: int = 0) -> ApiCall:
+    """Decode the record of a call of the runtime's or the driver's API."""
+    return ApiCall._make(_API.unpack_from(raw, offset))
+
+
+def wait_of(call: ApiCall, waits: WaitNames) -> Wait | None:
+    """The wait that an API call is; `None` for every other call."""
+    name = waits.get((call.kind, call.cbid))
+    return None if name is None else Wait(name, call.start_ns, call.end_ns, call.thread_id, call.correlation_id)
 
 
 @lru_cache(maxsize=4096)
@@ -203,6 +258,8 @@ _COPIES_AND_FILLS: Final[dict[int, Callable[[bytes, int], Activity]]] = {
     int(Kind.MEMCPY2): _memcpy2,
     int(Kind.MEMSET): _memset,
 }
+
+_API_KINDS: Final = (int(Kind.RUNTIME), int(Kind.DRIVER))
 
 _U8P = ctypes.POINTER(ctypes.c_uint8)
 _REQUESTED = ctypes.CFUNCTYPE(

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from threading import get_ident
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Final
@@ -23,10 +24,12 @@ from graphbench.provenance.correlation import (
     attribute,
 )
 from graphbench.provenance.graph_replay import LaunchedWork, Replay, launch_order
-from graphbench.timing.base import Recording, RunSample, Sample
+from graphbench.timing.base import Recording, RunSample, Sample, TimelineEvent
 from graphbench.timing.cupti_library import ClockReading, Instrument
 from graphbench.timing.cupti_records import LABEL_KIND, Decoded
+from graphbench.timing.cupti_timeline import HostWindow, session_timeline
 from graphbench.timing.gpu import Device
+from graphbench.timing.timeline import Stamp
 
 RATE_SPAN_NS: Final = 5_000_000
 """Time over which the rate of CUPTI's clock is judged, at least."""
@@ -43,19 +46,26 @@ class Attempt:
     Args:
         instrument: CUPTI, already recording when `open` is called.
         devices: the devices that the session drains.
+        timeline: whether the recording tells when everything happened.
     """
 
-    def __init__(self, instrument: Instrument, devices: Device) -> None:
+    def __init__(self, instrument: Instrument, devices: Device, *, timeline: bool = False) -> None:
         self._instrument = instrument
         self._devices = devices
+        self.timeline = timeline
+        self.dropped = 0
         # Ids that nobody else would push by chance: what the timed code labels of its own is then noticed.
         self._ids = itertools.count(secrets.randbits(40) << 20)
         self._opened: ClockReading | None = None
+        self._closed: ClockReading | None = None
+        self._decoded = Decoded()
+        self._notes: tuple[str, ...] = ()
         self._preparation, self._opening, self._closing = next(self._ids), next(self._ids), next(self._ids)
         self.owners: dict[int, Owner] = dict.fromkeys((self._preparation, self._opening, self._closing), PREPARATION)
         self.mislaid: list[tuple[int, int | None]] = []
-        self.stamps: list[tuple[str, int, int]] = []
+        self.stamps: list[Stamp] = []
         self.windows: list[WindowStamp] = []
+        self.last_window: HostWindow | None = None
         self.replays: list[Replay] = []
         self.walls: dict[int, int] = defaultdict(int)
 
@@ -101,6 +111,19 @@ class Attempt:
         self._probe(self._closing)
         self._devices.drain()
 
+    def keep(self, dropped: int) -> None:
+        """Take what the stopped instrument recorded, before another session makes it forget.
+
+        Raises:
+            ClockError: CUPTI's clock is not the host's.
+            TimingError: records are damaged.
+        """
+        self.dropped = dropped
+        if not dropped:
+            self._decoded = self._instrument.decoded()
+            self._closed = self._clock_after_a_while()
+            self._notes = self._instrument.notes
+
     def recording(self) -> Recording:
         """Check the finished session and attribute its records.
 
@@ -108,7 +131,7 @@ class Attempt:
             ClockError: time stamps are not nanoseconds of the host's clock.
             TimingError: known launches left no record, or records are damaged.
         """
-        decoded = self._instrument.decoded()
+        decoded = self._decoded
         self._check_labels()
         self._check_clock(decoded)
         self._check_probes(decoded)
@@ -119,8 +142,22 @@ class Attempt:
             runs={sample: self._run(attribution, sample) for sample in self.walls},
             unattributed=attribution.unattributed,
             order=self._order(decoded),
-            notes=self._instrument.notes,
+            notes=self._notes,
+            timeline=self._timeline(decoded) if self.timeline else (),
         )
+
+    def _timeline(self, decoded: Decoded) -> tuple[TimelineEvent, ...]:
+        if self.last_window is None:
+            return ()
+        return session_timeline(decoded, self.owners, self.stamps, self.windows, self.last_window)
+
+    def _clock_after_a_while(self) -> ClockReading:
+        """Read the clock no sooner than its rate can be judged."""
+        closed = self._instrument.read_clock()
+        if self._opened is not None and closed.steady_ns - self._opened.steady_ns < RATE_SPAN_NS:
+            time.sleep(RATE_SPAN_NS / 1e9)
+            closed = self._instrument.read_clock()
+        return closed
 
     def _probe(self, identifier: int) -> None:
         with _Pushed(self._instrument, self, identifier):
@@ -138,12 +175,9 @@ class Attempt:
 
     def _check_clock(self, decoded: Decoded) -> None:
         """CUPTI's clock follows the host's: it must have run like one that nobody sets. Stamps lie in the session."""
-        opened, closed = self._opened, self._instrument.read_clock()
-        if opened is None:
-            raise ClockError("CUPTI's clock was not read when the session opened", hint="open the session first")
-        if closed.steady_ns - opened.steady_ns < RATE_SPAN_NS:
-            time.sleep(RATE_SPAN_NS / 1e9)
-            closed = self._instrument.read_clock()
+        opened, closed = self._opened, self._closed
+        if opened is None or closed is None:
+            raise ClockError("CUPTI's clock was not read at both ends of the session", hint="open and close it first")
         passed_ns, counted_ns = closed.steady_ns - opened.steady_ns, closed.cupti_ns - opened.cupti_ns
         if abs(counted_ns - passed_ns) > RATE_SLACK_NS + RATE_TOLERANCE * passed_ns:
             raise ClockError(
@@ -188,8 +222,8 @@ class Attempt:
 
     def _rows(self, attribution: Attribution) -> dict[str, dict[int, Sample]]:
         hosts: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for row, sample, duration_ns in self.stamps:
-            hosts[row, sample].append(duration_ns)
+        for row, sample, start_ns, end_ns, _ in self.stamps:
+            hosts[row, sample].append(end_ns - start_ns)
         rows: dict[str, dict[int, Sample]] = defaultdict(dict)
         for (row, sample), durations in hosts.items():
             cost = attribution.rows.get(row, {}).get(sample, NOTHING)
@@ -261,9 +295,9 @@ class _Label:
         self._start_ns = perf_counter_ns()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        duration_ns = perf_counter_ns() - self._start_ns
+        end_ns = perf_counter_ns()
         self._attempt.end_label(self._identifier)
-        self._attempt.stamps.append((self._row, self._sample, duration_ns))
+        self._attempt.stamps.append((self._row, self._sample, self._start_ns, end_ns, get_ident()))
 
 
 class _Window:
@@ -284,7 +318,10 @@ class _Window:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if error is not None:
             return
+        left_ns = time.time_ns()
         self._devices.drain()
-        wall_ns = perf_counter_ns() - self._start_ns
+        end_ns = perf_counter_ns()
+        wall_ns = end_ns - self._start_ns
+        self._attempt.last_window = HostWindow(self._start_ns, end_ns, left_ns)
         self._attempt.windows.append(WindowStamp(self._sample, self._epoch_ns, self._epoch_ns + wall_ns))
         self._attempt.walls[self._sample] += wall_ns

@@ -174,7 +174,7 @@ class _Label:
 
 
 class _Preparation:
-    __slots__ = ("_start_ns", "_stamps")
+    __slots__ = ("_stamps", "_start_ns")
 
     def __init__(self, stamps: list[Interval]) -> None:
         self._stamps = stamps

@@ -16,7 +16,7 @@ from graphbench.errors import ClockError, TimingError
 from graphbench.timing import cupti_library
 from graphbench.timing.cupti_binding import api_filter
 from graphbench.timing.cupti_library import KINDS, Library
-from graphbench.timing.cupti_records import LABEL_KIND, Kind
+from graphbench.timing.cupti_records import LABEL_KIND, Kind, Wait
 
 
 class CuptiError(Exception):
@@ -26,9 +26,20 @@ class CuptiError(Exception):
 # Newer bindings name a call twice.
 RUNTIME_CALLS = IntEnum(
     "RUNTIME_CALLS",
-    {"INVALID": 0, "cudaMalloc": 1, "cudaLaunchKernel": 2, "LAUNCH_KERNEL": 2, "cudaMemcpyAsync": 3, "SIZE": 4},
+    {
+        "INVALID": 0,
+        "cudaMalloc": 1,
+        "cudaLaunchKernel": 2,
+        "LAUNCH_KERNEL": 2,
+        "cudaMemcpyAsync": 3,
+        "SIZE": 4,
+        "cudaStreamSynchronize_ptsz_v7000": 5,
+        "cudaStreamWaitEvent_v3020": 6,
+    },
 )
-DRIVER_CALLS = IntEnum("DRIVER_CALLS", {"cuMemsetD8": 7, "cuInit": 8, "FORCE_INT": 0x7FFFFFFF})
+DRIVER_CALLS = IntEnum(
+    "DRIVER_CALLS", {"cuMemsetD8": 7, "cuInit": 8, "cuCtxSynchronize_v2": 9, "FORCE_INT": 0x7FFFFFFF}
+)
 
 
 class FakeCupti:
@@ -127,6 +138,12 @@ def start_and_stop(cuda: Library) -> None:
     cuda.stop()
 
 
+def traced(cupti: FakeCupti) -> set[tuple[str, int]]:
+    """Which calls are traced after all that was switched."""
+    switched = {(call[0], call[1]): call[2] for call in cupti.log if call[0] in ("runtime", "driver")}
+    return {call for call, on in switched.items() if on}
+
+
 # Fields of a kernel record that hold their own offset in `objects_of`.
 LAUNCH = {
     **{f"grid_{axis}": 52 + 4 * i for i, axis in enumerate("xyz")},
@@ -136,6 +153,28 @@ LAUNCH = {
     "dynamic_shared_memory": 80,
     "local_memory_per_thread": 84,
 }
+
+
+# Fields of an API record: offset and value.
+API = {
+    "cbid": (4, 5),
+    "start": (8, 100),
+    "end": (16, 250),
+    "process_id": (24, 11),
+    "thread_id": (28, 22),
+    "correlation_id": (32, 33),
+    "return_value": (36, 0),
+}
+
+
+def api_object(*changes: tuple[str, int]) -> Any:
+    """The binding's object of a wait, over raw bytes that say the same but for `changes`."""
+    raw = ctypes.create_string_buffer(40)
+    ctypes.c_uint32.from_buffer(raw, 0).value = Kind.RUNTIME
+    for offset, value in API.values():
+        ctypes.c_uint32.from_buffer(raw, offset).value = value
+    fields = {name: value for name, (_, value) in API.items()} | dict(changes)
+    return SimpleNamespace(**fields, kind=Kind.RUNTIME, ptr=ctypes.addressof(raw), raw=raw)
 
 
 def objects_of(*changes: tuple[str, int]) -> list[Any]:
@@ -185,14 +224,25 @@ def objects_of(*changes: tuple[str, int]) -> list[Any]:
 
 
 def test_only_calls_that_put_work_on_the_device_are_traced() -> None:
-    switches = {(function.__name__, cbid): on for function, cbid, on in api_filter(FakeCupti())}
-    assert switches == {
-        ("activity_enable_runtime_api", 1): 0,
-        ("activity_enable_runtime_api", 2): 1,
-        ("activity_enable_runtime_api", 3): 1,
-        ("activity_enable_driver_api", 7): 1,
-        ("activity_enable_driver_api", 8): 0,
-    }
+    cupti = FakeCupti()
+    start_and_stop(library(cupti))
+    assert traced(cupti) == {("runtime", 2), ("runtime", 3), ("driver", 7)}
+    assert ("runtime", 1, 0) in cupti.log
+
+
+def test_calls_that_only_wait_are_known_by_name_whatever_their_version() -> None:
+    waits = {(switch.kind, switch.cbid): switch.wait for switch in api_filter(FakeCupti()) if switch.wait}
+    assert waits == {(Kind.RUNTIME, 5): "cudaStreamSynchronize", (Kind.DRIVER, 9): "cuCtxSynchronize"}
+
+
+def test_waits_are_traced_in_the_session_that_asks_for_them_and_in_no_later_one() -> None:
+    cupti = FakeCupti()
+    cuda = library(cupti)
+    cuda.start(1024, waits=True)
+    cuda.stop()
+    assert traced(cupti) == {("runtime", 2), ("runtime", 3), ("runtime", 5), ("driver", 7), ("driver", 9)}
+    cuda.start(1024)
+    assert traced(cupti) == {("runtime", 2), ("runtime", 3), ("driver", 7)}
 
 
 def test_every_session_registers_then_enables_then_filters() -> None:
@@ -299,6 +349,54 @@ def test_a_launch_field_that_lies_elsewhere_is_noticed(field: str) -> None:
     cuda = library(cupti)
     cuda.verify(IdleDevice())
     assert "record kind 10 decoded as" in cuda.notes[0]
+
+
+def test_waits_of_a_session_that_asks_for_them_are_read() -> None:
+    cupti = FakeCupti()
+    cupti.objects = [*objects_of(), api_object()]
+    cuda = library(cupti)
+    cuda.verify(IdleDevice())
+    cuda.start(1024, waits=True)
+    cuda._buffers._chunks.append(bytes(api_object().raw)[:40])
+    cuda._sizes[Kind.RUNTIME] = 40
+    cuda.stop()
+    assert cuda.notes == ()
+    assert cuda.decoded().waits == [Wait("cudaStreamSynchronize", 100, 250, 22, 33)]
+
+
+@pytest.mark.parametrize("field", list(API))
+def test_an_api_record_that_is_laid_out_otherwise_costs_the_waits_and_says_so(field: str) -> None:
+    cupti = FakeCupti()
+    cupti.objects = [*objects_of(), api_object((field, 999))]
+    cuda = library(cupti)
+    cuda.verify(IdleDevice())
+    cuda.start(1024)
+    assert cuda.notes == ()
+    cuda.stop()
+    cuda.start(1024, waits=True)
+    (note,) = cuda.notes
+    assert note.startswith("the host's waits for the device are not recorded: record kind 5 decoded as ApiCall(")
+    assert ("runtime", 5) not in traced(cupti)
+    assert cupti.log[-1][0] == "driver"  # it records all the same
+
+
+def test_without_an_api_record_to_check_against_waits_are_not_believed() -> None:
+    cupti = FakeCupti()
+    cupti.objects = objects_of()
+    cuda = library(cupti)
+    cuda.verify(IdleDevice())
+    cuda.start(1024, waits=True)
+    assert cuda.notes[0].endswith("no record of a known API call to check against")
+
+
+def test_the_bindings_objects_tell_waits_too() -> None:
+    cupti = FakeCupti()
+    cupti.objects = [*objects_of(("stream_id", 99)), api_object()]
+    cuda = library(cupti)
+    cuda.verify(IdleDevice())
+    cuda.start(1024, waits=True)
+    cuda.stop()
+    assert cuda.decoded().waits == [Wait("cudaStreamSynchronize", 100, 250, 22, 33)]
 
 
 def test_a_forked_child_is_refused_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

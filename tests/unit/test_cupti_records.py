@@ -8,7 +8,16 @@ import pytest
 
 from graphbench.errors import TimingError
 from graphbench.provenance.correlation import Activity, Launch
-from graphbench.timing.cupti_records import LABEL_KIND, Decoded, decode, decode_record, read_bytes
+from graphbench.timing.cupti_records import (
+    LABEL_KIND,
+    ApiCall,
+    Decoded,
+    Wait,
+    decode,
+    decode_api,
+    decode_record,
+    read_bytes,
+)
 
 SIZES = {10: 216, 1: 96, 22: 96, 2: 88, 39: 24, 4: 40, 5: 40}
 NAMES = {0x1000: "gemm", 0x2000: "softmax"}
@@ -109,6 +118,35 @@ def test_labels_map_correlation_ids_to_external_ids() -> None:
 
 def test_labels_of_other_tools_are_not_ours() -> None:
     assert decoded(external(17, 4, kind=3)).external_ids == {}
+
+
+def api_call(kind: int, cbid: int, start: int = 100, end: int = 250) -> bytes:
+    return record(
+        kind,
+        cbid=(4, "I", cbid),
+        start=(8, "Q", start),
+        end=(16, "Q", end),
+        process=(24, "I", 11),
+        thread=(28, "I", 22),
+        correlation=(32, "I", 33),
+        returned=(36, "I", 44),
+    )
+
+
+def test_an_api_call_is_read_field_by_field() -> None:
+    assert decode_api(api_call(5, 131, 1 << 60, 1 << 61)) == ApiCall(5, 131, 1 << 60, 1 << 61, 11, 22, 33, 44)
+
+
+def test_of_api_calls_only_the_waits_that_are_asked_for_are_kept() -> None:
+    raw = api_call(5, 131) + api_call(4, 131) + api_call(5, 211) + kernel() + api_call(4, 17)
+    waits = {(5, 131): "cudaStreamSynchronize", (4, 17): "cuCtxSynchronize"}
+    found = decode([raw], dict(SIZES), no_size, NAMES.__getitem__, waits)
+    assert found.waits == [Wait(name, 100, 250, 22, 33) for name in ("cudaStreamSynchronize", "cuCtxSynchronize")]
+    assert (len(found.activities), found.records) == (1, 5)
+
+
+def test_no_waits_are_kept_when_none_are_asked_for() -> None:
+    assert decoded(api_call(5, 131)).waits == []
 
 
 def test_records_of_other_kinds_are_stepped_over_and_counted() -> None:

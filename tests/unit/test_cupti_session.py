@@ -49,7 +49,7 @@ class ScriptedGpu:
     def verify(self, device: object) -> None:
         pass
 
-    def start(self, buffer_bytes: int) -> None:
+    def start(self, buffer_bytes: int, *, waits: bool = False) -> None:
         self.buffers.append(buffer_bytes)
         self.recording = True
         self._found = Decoded()

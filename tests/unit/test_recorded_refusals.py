@@ -35,7 +35,7 @@ class Replay:
     def verify(self, device: object) -> None:
         pass
 
-    def start(self, buffer_bytes: int) -> None:
+    def start(self, buffer_bytes: int, *, waits: bool = False) -> None:
         self._clock, self._pushed = list(self.recorded.clock), []
 
     def stop(self) -> int:
