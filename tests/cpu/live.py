@@ -1,9 +1,10 @@
-"""Live steps: recorded without measuring anything afterwards, and what their rows say. Shared by the tests beside it."""
+"""Live steps, recorded and not measured any further, and what their rows say. Shared by the tests beside it."""
 
 from __future__ import annotations
 
+import linecache
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -40,10 +41,9 @@ def prove_explained(step: StepRecord) -> None:
     """Every row has a time, and rows and wrapper, less what overlaps, are the step's wall time."""
     untimed = [(row.name, row.in_graph.reason) for row in step.rows if row.in_graph.samples is None]
     assert untimed == []
-    rows_ns = sum(row.in_graph.samples.busy_ns[0] for row in step.rows if row.in_graph.samples)
     run = step.run
     assert run.wrapper_ns is not None
-    assert rows_ns + run.wrapper_ns[0] - run.overlap_ns[0] == run.wall_ns[0]
+    assert busy_ns(step.rows) + run.wrapper_ns[0] - run.overlap_ns[0] == run.wall_ns[0]
     assert run.unattributed == ()
 
 
@@ -70,3 +70,13 @@ def gap_rows(step: StepRecord, *op_types: str, **fields: str) -> list[StepRow]:
 def calls(step: StepRecord, *op_types: str, **fields: str) -> int:
     """How often gap ops of these types ran."""
     return sum(row.calls for row in gap_rows(step, *op_types, **fields))
+
+
+def code_of(row: StepRow) -> str:
+    """The text of the row's line."""
+    return linecache.getline(row.source.file, row.source.line).strip() if row.source else ""
+
+
+def busy_ns(rows: Iterable[StepRow]) -> float:
+    """What rows cost together, in nanoseconds."""
+    return sum(row.in_graph.samples.busy_ns[0] for row in rows if row.in_graph.samples)
