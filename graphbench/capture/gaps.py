@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import thread as pools
+from contextlib import AbstractContextManager
 from typing import Any
 
 from torch.utils._python_dispatch import (
@@ -61,8 +62,8 @@ class GapMode(TorchDispatchMode):
 
 
 @contextlib.contextmanager
-def in_every_thread(make: Callable[[], GapMode]) -> Iterator[None]:
-    """While inside, a mode of its own is on in this thread, in threads that it starts, and in tasks of thread pools.
+def in_other_threads(around: Callable[[], AbstractContextManager[GapMode]]) -> Iterator[None]:
+    """While inside, threads that are started and tasks of thread pools run within `around()`, under the mode it gives.
 
     A thread that ran before and takes no tasks from a pool cannot be reached.
 
@@ -71,22 +72,22 @@ def in_every_thread(make: Callable[[], GapMode]) -> Iterator[None]:
     """
     with contextlib.ExitStack() as undo:
         for owner, name in ((threading.Thread, "_bootstrap_inner"), (pools._WorkItem, "run")):
-            undo.enter_context(_wrapped(owner, name, make))
-        with make():
-            yield
+            undo.enter_context(_wrapped(owner, name, around))
+        yield
 
 
 @contextlib.contextmanager
-def _wrapped(owner: Any, name: str, make: Callable[[], GapMode]) -> Iterator[None]:
+def _wrapped(owner: Any, name: str, around: Callable[[], AbstractContextManager[GapMode]]) -> Iterator[None]:
     below = getattr(owner, name)
 
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Not `with make()`: that also sets flags of the whole process, which two threads would put back in wrong order.
-        _push_mode(make())
-        try:
-            return below(self, *args, **kwargs)
-        finally:
-            _pop_mode()
+        with around() as mode:
+            # Not `with mode`: that also sets flags of the whole process, which two threads would put back out of order.
+            _push_mode(mode)
+            try:
+                return below(self, *args, **kwargs)
+            finally:
+                _pop_mode()
 
     setattr(owner, name, wrapped)
     try:

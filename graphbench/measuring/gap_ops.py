@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,14 @@ class GapOp:
         )
 
 
+class _Node(threading.local):
+    """The autograd node at work in this thread, and where the memory is of what its ops made so far."""
+
+    def __init__(self) -> None:
+        self.node: Any = None
+        self.made: set[int] = set()
+
+
 class GapOps:
     """All rows of gap ops of one step.
 
@@ -74,6 +83,7 @@ class GapOps:
         self._holder = holder
         self._lines: dict[int, SourceLine | None] = {}
         self._next_number = 0
+        self._node = _Node()
 
     def skip_numbers(self) -> None:
         """Nodes recorded so far, as those of compiled graphs, belong to no op seen here."""
@@ -83,14 +93,34 @@ class GapOps:
         """The row of one call, with the call counted and, the first time, its arguments kept."""
         phase, source, node = self._origin()
         where = (source.file, source.line) if source is not None else node
-        key = (place, phase, user_phase, node, where, function, _key_of(function, args, kwargs))
+        adds_up = bool(node) and self._adds_up(function, args)
+        key = (place, phase, user_phase, node, where, adds_up, function, _key_of(function, args, kwargs))
         op = self.rows.get(key)
         if op is None:
             op = self.rows[key] = self._new(function, args, kwargs, phase, place, user_phase, source, node)
+            op.kind = "accumulation" if adds_up and op.kind == "op" else op.kind
         op.calls += 1
         if op.copied:
             op.copied_bytes += _copied_bytes(args)
         return op
+
+    def made(self, result: Any) -> None:
+        """An op of the backward had this result."""
+        self._node.made.update(tensor.data_ptr() for tensor in tensors_of(result) if tensor.layout is torch.strided)
+
+    def _adds_up(self, function: Any, args: tuple[Any, ...]) -> bool:
+        """Whether the engine adds a gradient, that the node at work made, to one that another node had made before.
+
+        It does so when the node is done, with the node still the current one. Known by the operand that is older.
+
+        Source: `InputBuffer::add` and `Engine::evaluate_function` (torch/csrc/autograd), torch 2.11 to 2.14.
+        """
+        if function not in (torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor) or len(args) != 2:
+            return False
+        if not all(isinstance(arg, torch.Tensor) and arg.layout is torch.strided for arg in args):
+            return False
+        made = [arg.data_ptr() in self._node.made for arg in args]
+        return args[0].shape == args[1].shape and made.count(False) >= 1
 
     def launch(self, name: str, place: str, user_phase: str) -> GapOp:
         """The row of a launch that torch's dispatcher does not see, with the launch counted."""
@@ -115,6 +145,8 @@ class GapOps:
         node: Any = torch._C._current_autograd_node()
         if node is None:
             return "backward", None if caller.engine else caller.source, ""
+        if node is not self._node.node:
+            self._node.node, self._node.made = node, set()
         name = node.name().rpartition("::")[2]
         if caller.source is not None and not caller.engine:  # the user's own backward or hook
             return "backward", caller.source, name
@@ -165,10 +197,10 @@ def op_name(function: Any) -> str:
 
 def _kind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], node: str) -> tuple[GapOpKind, str]:
     """What a reader must know of an op before its time, and the direction in which it copies between devices."""
-    if node == "AccumulateGrad":
-        return "accumulation", ""
     if is_collective(function):
         return "collective", ""
+    if node == "AccumulateGrad":
+        return "accumulation", ""
     copied = _copied(function, args, kwargs)
     if copied:
         return "copy", copied

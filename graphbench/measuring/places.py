@@ -23,33 +23,57 @@ class _Stay:
     followed_by: dict[str, None] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Walk:
+    """Where one thread is, since when, and how many graphs deep."""
+
+    place: str
+    since_ns: int
+    inside: int = 0
+
+
 class Places:
-    """Follows a step from place to place. Graphs that run at once, in several threads, are one place after another."""
+    """Follows a step from place to place, each of the user's threads by itself.
+
+    Autograd's threads walk with the thread that recording began in, which waits for them.
+    """
 
     def __init__(self) -> None:
-        self.current = START
         self._lock = threading.Lock()
-        self._inside = 0
         self._stays: dict[str, _Stay] = {}
-        self._since_ns = 0
+        self._walks: dict[int, _Walk] = {}
+        self._main = _Walk(START, 0)
 
-    def begin(self) -> None:
-        """The step starts."""
-        self._since_ns = perf_counter_ns()
-        self._stay(START, is_graph=False).calls += 1
+    @property
+    def current(self) -> str:
+        """The place that the calling thread is in."""
+        return self._walk().place
 
-    def end(self) -> None:
-        """The step is over."""
-        self._leave(END)
+    @contextlib.contextmanager
+    def thread(self) -> Iterator[None]:
+        """A thread of the user's: the one that recording begins in, or one that works for it."""
+        walk = _Walk(START, perf_counter_ns())
+        with self._lock:
+            self._main = self._main if self._walks else walk
+            self._walks[threading.get_ident()] = walk
+            self._stay(START, is_graph=False).calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._leave(walk, END)
+                if walk is not self._main:
+                    del self._walks[threading.get_ident()]
 
     @contextlib.contextmanager
     def graph(self, key: str) -> Iterator[None]:
-        """The host is inside a compiled graph."""
+        """The calling thread is inside a compiled graph."""
+        walk = self._walk()
         with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._leave(key)
-                self.current = key
+            walk.inside += 1
+            if walk.inside == 1:
+                self._leave(walk, key)
+                walk.place = key
             self._stay(key, is_graph=True).calls += 1
         start_ns = perf_counter_ns()
         try:
@@ -58,16 +82,19 @@ class Places:
             with self._lock:
                 now_ns = perf_counter_ns()
                 self._stays[key].host_ns += now_ns - start_ns
-                self._inside -= 1
-                if not self._inside:
-                    self.current = f"after {key}"
-                    self._since_ns = now_ns
-                    self._stay(self.current, is_graph=False).calls += 1
+                walk.inside -= 1
+                if not walk.inside:
+                    walk.place, walk.since_ns = f"after {key}", now_ns
+                    self._stay(walk.place, is_graph=False).calls += 1
 
-    def _leave(self, following: str) -> None:
-        gap = self._stays[self.current]
-        gap.host_ns += perf_counter_ns() - self._since_ns
-        gap.followed_by[following] = None
+    def _walk(self) -> _Walk:
+        return self._walks.get(threading.get_ident(), self._main)
+
+    def _leave(self, walk: _Walk, following: str) -> None:
+        stay = self._stays[walk.place]
+        if not stay.is_graph:
+            stay.host_ns += perf_counter_ns() - walk.since_ns
+            stay.followed_by[following] = None
 
     def _stay(self, key: str, *, is_graph: bool) -> _Stay:
         return self._stays.setdefault(key, _Stay(is_graph))

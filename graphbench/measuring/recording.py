@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from graphbench.capture import source_lines
-from graphbench.capture.gaps import Depth, GapMode, foreign_modes, in_every_thread
+from graphbench.capture.gaps import Depth, GapMode, foreign_modes, in_other_threads
 from graphbench.capture.launchers import launches_heard
 from graphbench.capture.user_phases import PhaseClock, phases_heard
 from graphbench.inductor import wrapper as wrappers
@@ -73,18 +73,23 @@ class Recorder:
             self._phases = stack.enter_context(phases_heard())
             self._foreign = stack.enter_context(foreign_modes())
             stack.enter_context(launches_heard(self._on_launch))
-            with opened.session.window(0), in_every_thread(lambda: GapMode(self._inside, self._on_op)):
+            stack.enter_context(in_other_threads(self._in_thread))
+            with opened.session.window(0), self._in_thread() as mode, mode:
                 self._labels = opened.session
                 self.gaps.skip_numbers()
-                self.places.begin()
                 try:
                     yield
                 finally:
                     self._labels = None
-                    self.places.end()
         self._finished = opened.recording()
         self._compiled = compile_count(self._session) != compiles
         self.reached = {region.key for region in self._session.regions if region.calls > calls.get(region.key, 0)}
+
+    @contextlib.contextmanager
+    def _in_thread(self) -> Iterator[GapMode]:
+        """What the calling thread, one of the user's, does is recorded under the mode returned."""
+        with self.places.thread():
+            yield GapMode(self._inside, self._on_op)
 
     def step(self, walls_ns: Sequence[float], isolated: Mapping[str, Measurement] | None = None) -> StepRecord:
         """What was recorded.
@@ -164,6 +169,8 @@ class Recorder:
             return function(*args, **kwargs)
         op = self.gaps.find(function, args, kwargs, self.places.current, self._user_phase())
         result = self._labelled(labels, op, lambda: function(*args, **kwargs))
+        if op.phase == "backward":
+            self.gaps.made(result)
         if op.calls == 1:
             op.outputs = tuple(map(spec_of, tensors_of(result)))
         return result

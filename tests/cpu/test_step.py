@@ -223,9 +223,16 @@ def test_a_step_without_warm_up_is_refused() -> None:
         profiled(lambda: None, warmup_steps=0)
 
 
-def test_a_step_that_compiles_nothing_is_refused() -> None:
-    with pytest.raises(CaptureError, match="no graph was captured"):
-        profiled(lambda: torch.ones(2) + 1)
+def test_a_step_that_runs_no_op_is_refused() -> None:
+    with pytest.raises(CaptureError, match="the step ran no tensor op"):
+        profiled(lambda: None)
+
+
+def test_a_step_that_compiles_nothing_is_recorded_as_it_runs_eagerly() -> None:
+    record = profiled(lambda: torch.ones(2) + 1)
+    assert record.regions == ()
+    assert not step_of(record).compiled
+    assert [(row.op_type, row.isolated.status) for row in gaps(record)] == [("ones", "ok"), ("add", "ok")]
 
 
 # what is compiled, and what is not
