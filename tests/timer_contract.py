@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import pytest
 
-from graphbench.timing.base import Recording, Sample, Session, Timer
+from graphbench.errors import TimingError
+from graphbench.timing.base import Recording, Sample, Session, TimelineEvent, Timer
 
 Work = Callable[[], None]
 
@@ -103,6 +105,81 @@ class TimerContract:
         timer.record(one_label(work))
         assert timer.record(lambda session: None).rows == {}
 
+    def test_a_block_is_recorded_like_a_body(self, timer: Timer, work: Work) -> None:
+        with timer.open() as opened, opened.session.window(0):
+            for row in ("a", "b"):
+                with opened.session.label(row, 0):
+                    work()
+        recording = opened.recording()
+        assert shape(recording.rows) == {"a": [0], "b": [0]}
+        assert (recording.timer, list(recording.runs), recording.timeline) == (timer.name, [0], ())
+
+    def test_the_recording_of_a_block_is_made_once(self, timer: Timer, work: Work) -> None:
+        with timer.open() as opened:
+            one_label(work)(opened.session)
+        assert opened.recording() is opened.recording()
+
+    def test_a_session_behind_the_block_takes_nothing_from_its_recording(self, timer: Timer, work: Work) -> None:
+        with timer.open() as opened:
+            one_label(work)(opened.session)
+        timer.record(one_label(work))
+        assert opened.recording().rows["a"][0].calls == 1
+
+    def test_there_is_no_recording_before_the_block_has_ended(self, timer: Timer) -> None:
+        with timer.open() as opened, pytest.raises(TimingError, match="its `with` block has not ended"):
+            opened.recording()
+
+    def test_an_error_of_the_block_comes_out_and_leaves_the_timer_usable(self, timer: Timer, work: Work) -> None:
+        def fail() -> None:
+            raise ValueError("the user's error")
+
+        with pytest.raises(ValueError, match="the user's error"), timer.open(timeline=True) as opened:
+            one_label(fail)(opened.session)
+        with pytest.raises(TimingError, match="or an error ended it"):
+            opened.recording()
+        assert timer.record(one_label(work)).rows["a"][0].calls == 1
+
+    def test_a_timeline_has_one_host_event_per_label_of_the_window_in_order(self, timer: Timer, work: Work) -> None:
+        with timer.open(timeline=True) as opened:
+            one_label(work)(opened.session)
+            with opened.session.window(0):
+                for row in ("b", "a", "b"):
+                    with opened.session.label(row, 0):
+                        work()
+        recording = opened.recording()
+        host = host_events(recording)
+        assert [(event.row, event.name, event.lane) for event in host] == [("b", "b", 0), ("a", "a", 0), ("b", "b", 0)]
+        assert host[0].start_ns >= 0
+        assert all(event.start_ns + event.duration_ns <= later.start_ns for event, later in pairwise(host))
+        durations_ns = sum(event.duration_ns for event in host if event.row == "b")
+        assert durations_ns == pytest.approx(recording.rows["b"][0].host_ns)
+        assert list(recording.timeline) == sorted(recording.timeline, key=lambda event: event.start_ns)
+
+    def test_of_several_windows_the_timeline_is_of_the_last(self, timer: Timer, work: Work) -> None:
+        with timer.open(timeline=True) as opened:
+            for sample, row in enumerate(("a", "b")):
+                with opened.session.window(sample), opened.session.label(row, sample):
+                    work()
+        assert {event.row for event in opened.recording().timeline} == {"b"}
+
+    def test_threads_are_lanes_in_the_order_in_which_they_appear(self, timer: Timer, work: Work) -> None:
+        def labelled(session: Session, row: str) -> None:
+            with session.label(row, 0):
+                work()
+
+        with timer.open(timeline=True) as opened, opened.session.window(0):
+            labelled(opened.session, "a")
+            thread = threading.Thread(target=labelled, args=(opened.session, "b"))
+            thread.start()
+            thread.join()
+            labelled(opened.session, "a")
+        assert [(event.row, event.lane) for event in host_events(opened.recording())] == [("a", 0), ("b", 1), ("a", 0)]
+
+    def test_a_timeline_without_a_window_is_empty(self, timer: Timer, work: Work) -> None:
+        with timer.open(timeline=True) as opened:
+            one_label(work)(opened.session)
+        assert opened.recording().timeline == ()
+
     def test_clearing_the_cache_and_draining_are_always_allowed(self, timer: Timer) -> None:
         timer.clear_cache()
         timer.synchronize()
@@ -117,6 +194,12 @@ def one_label(work: Work) -> Callable[[Session], None]:
             work()
 
     return body
+
+
+def host_events(recording: Recording) -> list[TimelineEvent]:
+    """The labels in a timeline."""
+    assert all((event.device == -1) == (event.kind in ("host", "sync")) for event in recording.timeline)
+    return [event for event in recording.timeline if event.kind == "host"]
 
 
 def shape(rows: Mapping[str, Mapping[int, Sample]]) -> dict[str, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -65,6 +66,82 @@ class TestWallClock(TimerContract):
         with pytest.raises(AttributionError, match="label inner was open inside label outer of the same thread"):
             WallClock().record(body)
 
+    def test_labels_of_two_threads_at_once_take_the_walls_time_once(self) -> None:
+        def labelled(session: Session, row: str) -> None:
+            with session.label(row, 0):
+                time.sleep(0.03)
+
+        with WallClock().open() as opened, opened.session.window(0):
+            threads = [threading.Thread(target=labelled, args=(opened.session, row)) for row in ("a", "b")]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        recording = opened.recording()
+        run = recording.runs[0]
+        rows_ns = sum(samples[0].busy_ns for samples in recording.rows.values())
+        assert rows_ns >= 60 * MS
+        assert 15 * MS < run.overlap_ns <= 30.5 * MS
+        assert run.wrapper_ns is not None
+        assert rows_ns + run.wrapper_ns - run.overlap_ns == run.wall_ns == run.busy_ns
+        assert run.wall_ns - run.wrapper_ns >= 30 * MS
+
+    def test_one_thread_at_a_time_overlaps_nothing(self) -> None:
+        def body(session: Session) -> None:
+            with session.window(0):
+                for row in ("a", "b"):
+                    one_label_of(session, row)
+
+        assert WallClock().record(body).runs[0].overlap_ns == 0
+
+    def test_a_label_that_outlasts_the_window_is_counted_in_it_only_while_it_is_open(self) -> None:
+        go = threading.Event()
+
+        def late(session: Session) -> None:
+            with session.label("late", 0):
+                go.wait()
+                time.sleep(0.02)
+
+        with WallClock().open() as opened:
+            with opened.session.window(0):
+                thread = threading.Thread(target=late, args=(opened.session,))
+                thread.start()
+                sleep_a_little()
+            go.set()
+            thread.join()
+        run, late_ns = opened.recording().runs[0], opened.recording().rows["late"][0].busy_ns
+        assert run.overlap_ns >= 19 * MS
+        assert late_ns + (run.wrapper_ns or 0) - run.overlap_ns == run.wall_ns
+
+    def test_labels_that_nest_outside_of_windows_are_an_error_too(self) -> None:
+        def body(session: Session) -> None:
+            with session.label("outer", 0), session.label("inner", 1):
+                sleep_a_little()
+
+        with pytest.raises(AttributionError, match="label inner was open inside label outer"):
+            WallClock().record(body)
+
+    def test_preparation_of_one_thread_during_a_label_of_another_is_not_the_wrappers(self) -> None:
+        def prepared(session: Session) -> None:
+            with session.preparation():
+                time.sleep(0.02)
+
+        with WallClock().open() as opened, opened.session.window(0):
+            thread = threading.Thread(target=prepared, args=(opened.session,))
+            thread.start()
+            with opened.session.label("a", 0):
+                time.sleep(0.04)
+            thread.join()
+        run, row_ns = opened.recording().runs[0], opened.recording().rows["a"][0].busy_ns
+        assert run.wrapper_ns is not None
+        assert 0 <= run.wrapper_ns < 15 * MS
+        assert row_ns + run.wrapper_ns - run.overlap_ns == run.wall_ns
+
+
+def one_label_of(session: Session, row: str) -> None:
+    with session.label(row, 0):
+        sleep_a_little()
+
 
 class TestFakeTimer(TimerContract):
     @pytest.fixture
@@ -101,6 +178,18 @@ class TestFakeTimer(TimerContract):
         recording = FakeTimer({"a": 100.0}, unattributed=("stray",), unattributed_ns=30.0).record(body)
         assert recording.unattributed == ("stray",)
         assert (recording.runs[0].busy_ns, recording.runs[0].unattributed_ns) == (130.0, 30.0)
+
+    def test_its_timeline_is_what_the_script_adds_up_to(self) -> None:
+        timer = FakeTimer({"a": Sample(busy_ns=100.0, host_ns=10.0, device_kernels=(DeviceKernel(name="gemm"),))})
+        with timer.open(timeline=True) as opened, opened.session.window(0):
+            for _ in range(2):
+                one_label(lambda: None)(opened.session)
+        assert [event[:5] for event in opened.recording().timeline] == [
+            ("host", "a", "a", 0.0, 10.0),
+            ("host", "a", "a", 10.0, 10.0),
+            ("kernel", "a", "gemm", 10.0, 100.0),
+            ("kernel", "a", "gemm", 110.0, 100.0),
+        ]
 
 
 @pytest.mark.parametrize("state", ["cold-read", "cold-write"])

@@ -70,6 +70,17 @@ def test_what_ran_beside_cuda_graphs_is_part_of_the_run() -> None:
         document.check(one_run([row], dataclasses.replace(replayed, beside_ns=None), "cupti"))
 
 
+def test_labels_of_several_threads_at_once_overlap_beside_the_wrapper() -> None:
+    row = steady(50_000.0)
+    run = cpu_run([row])
+    overlap_ns = (20_000.0,) * len(run.busy_ns)
+    shorter = tuple(ns - 20_000.0 for ns in run.busy_ns)
+    at_once = dataclasses.replace(run, overlap_ns=overlap_ns, busy_ns=shorter, wall_ns=shorter)
+    document.check(one_run([row], at_once))
+    with pytest.raises(ConservationError, match=r"rows \+ wrapper - overlap is 30100 ns, expected busy = 50100 ns"):
+        document.check(one_run([row], dataclasses.replace(run, overlap_ns=overlap_ns)))
+
+
 def test_host_times_are_taken_in_calls_of_their_own() -> None:
     document.check(with_node(isolated=dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.0,)))))
 

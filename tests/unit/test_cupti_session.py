@@ -17,9 +17,10 @@ from graphbench.provenance.graph_replay import LaunchedWork
 from graphbench.timing.base import Session, SplitsReplays
 from graphbench.timing.cupti import BUFFER_BYTES, CuptiTimer
 from graphbench.timing.cupti_library import ClockReading
-from graphbench.timing.cupti_records import LABEL_KIND, Decoded
+from graphbench.timing.cupti_records import LABEL_KIND, Decoded, Wait
 from graphbench.timing.cupti_session import Attempt
 from graphbench.timing.cupti_setup import _agree, _mapped_libcupti, _not_newer, install_command
+from graphbench.timing.cupti_timeline import outermost
 from graphbench.timing.tools import attached_tool
 from tests.timer_contract import TimerContract, one_label
 
@@ -34,6 +35,7 @@ class ScriptedGpu:
     def __init__(self, dropped: Sequence[int] = ()) -> None:
         self.dropped = list(dropped)
         self.buffers: list[int] = []
+        self.waits = False
         self.recording = False
         self.profiling = False
         self.client = ""
@@ -51,6 +53,7 @@ class ScriptedGpu:
 
     def start(self, buffer_bytes: int, *, waits: bool = False) -> None:
         self.buffers.append(buffer_bytes)
+        self.waits = waits
         self.recording = True
         self._found = Decoded()
 
@@ -81,16 +84,27 @@ class ScriptedGpu:
     def launch(self, name: str = "kernel", graph_node: int = 0) -> None:
         if not self.recording or self.deaf(name):
             return
-        correlation = next(self._correlations)
-        stack = self._stacks[threading.get_ident()]
-        if stack:
-            self._found.external_ids[correlation] = stack[-1]
+        correlation = self._correlation()
         start = self.stamp(time.time_ns())
         self._found.activities.append(Activity("kernel", name, start, start + 1000, correlation, graph_node, 7, 0))
         time.sleep(2e-6)
 
+    def wait(self, name: str = "cudaStreamSynchronize") -> None:
+        """Wait for 2 µs."""
+        if self.recording and self.waits:
+            start, thread = time.time_ns(), threading.get_ident() & 0xFFFFFFFF
+            self._found.waits.append(Wait(name, start, start + 2000, thread, self._correlation()))
+            time.sleep(4e-6)
+
+    def _correlation(self) -> int:
+        correlation = next(self._correlations)
+        stack = self._stacks[threading.get_ident()]
+        if stack:
+            self._found.external_ids[correlation] = stack[-1]
+        return correlation
+
     def drain(self) -> None:
-        pass
+        self.wait("cudaDeviceSynchronize")
 
     def probe(self) -> None:
         self.launch("probe")
@@ -180,6 +194,77 @@ def test_a_body_that_must_not_run_twice_does_not() -> None:
     with pytest.raises(RecordsLostError, match="lost 9 records"):
         timer_of(gpu).record(one_label(lambda: calls.append(1)), repeats=0)
     assert calls == [1]
+
+
+def test_a_block_that_lost_records_says_so_behind_it() -> None:
+    gpu = ScriptedGpu(dropped=[9, 0])
+    with timer_of(gpu).open() as opened:
+        pass
+    with pytest.raises(RecordsLostError, match=r"lost 9 records in 1 session\(s\), .* 8388608 bytes"):
+        opened.recording()
+    assert len(gpu.buffers) == 1
+
+
+def test_a_blocks_error_switches_recording_off(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    with pytest.raises(KeyboardInterrupt), timer.open(timeline=True):
+        raise KeyboardInterrupt
+    assert not gpu.recording
+
+
+def test_a_timeline_has_all_device_work_of_the_window_and_no_preparation(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    with timer.open(timeline=True) as opened, opened.session.window(0):
+        with opened.session.preparation():
+            gpu.launch("flush")
+        gpu.launch("stray")
+        with opened.session.label("a", 0):
+            gpu.launch("gemm")
+    recording = opened.recording()
+    device = [event for event in recording.timeline if event.device == 0]
+    assert [(event.kind, event.row, event.name, event.lane) for event in device] == [
+        ("kernel", None, "stray", 7),
+        ("kernel", "a", "gemm", 7),
+    ]
+    assert [event.duration_ns for event in device] == [1000, 1000]
+    label = next(event for event in recording.timeline if event.kind == "host")
+    assert label.start_ns <= device[1].start_ns <= label.start_ns + label.duration_ns
+
+
+def test_waits_are_in_the_timeline_with_their_label_and_thread(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    with timer.open(timeline=True) as opened, opened.session.window(0):
+        gpu.wait("cudaEventSynchronize")
+        with opened.session.label("item", 0):
+            gpu.wait()
+        thread = threading.Thread(target=gpu.wait, args=("cuCtxSynchronize",))
+        thread.start()
+        thread.join()
+    waits = [event for event in opened.recording().timeline if event.kind == "sync"]
+    assert [(event.row, event.name, event.lane, event.duration_ns, event.device) for event in waits] == [
+        (None, "cudaEventSynchronize", 0, 2000, -1),
+        ("item", "cudaStreamSynchronize", 0, 2000, -1),
+        (None, "cuCtxSynchronize", 1, 2000, -1),
+    ]
+    assert all(event.start_ns > 0 for event in waits)
+
+
+def test_what_the_session_itself_waits_for_is_not_in_the_timeline(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
+    with timer.open(timeline=True) as opened:
+        for sample in range(2):
+            with opened.session.window(sample), opened.session.preparation():
+                timer.synchronize()
+    assert len(gpu.decoded().waits) == 2 * 3 + 1
+    assert opened.recording().timeline == ()
+
+
+@pytest.mark.parametrize("timeline", [False, True])
+def test_waits_are_traced_only_for_a_timeline(gpu: ScriptedGpu, timer: CuptiTimer, timeline: bool) -> None:
+    with timer.open(timeline=timeline):
+        assert gpu.waits is timeline
+
+
+def test_a_wait_of_the_driver_inside_one_of_the_runtime_is_the_same_wait() -> None:
+    waits = [Wait("inner", 12, 18, 1, 5), Wait("outer", 10, 20, 1, 4), Wait("other thread", 12, 18, 2, 6)]
+    waits.append(Wait("next", 20, 30, 1, 7))
+    assert [wait.name for wait in outermost(waits)] == ["outer", "other thread", "next"]
 
 
 def test_recording_is_switched_off_after_an_error_of_the_body(gpu: ScriptedGpu, timer: CuptiTimer) -> None:
