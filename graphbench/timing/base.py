@@ -134,6 +134,7 @@ class Opened:
                     hint="ask for it behind the block",
                 )
             self._recording = self._finish()
+            self._finish = None  # it holds all records
         return self._recording
 
 
