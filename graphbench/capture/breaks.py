@@ -251,7 +251,12 @@ def _frame_id(frame: Any) -> str:
 
 
 def _guard(frame: Any) -> str:
-    """Dynamo's text without the compile id of the entry that it belongs to."""
+    """Dynamo's text without the compile id of the entry that it belongs to, and without the line that it remarks.
+
+    Source: `torch._dynamo.guards.get_verbose_code_part`, torch 2.11 to 2.14.
+    """
     text = first_line(frame.recompile_reason) if frame.recompile_reason else ""
     head, _, guard = text.partition(": ")
-    return guard if head and all(part.isdigit() for part in head.lstrip("!").split("/")) else text
+    if not all(part.isdigit() for part in head.lstrip("!").split("/")):
+        guard = text
+    return guard.partition("  # ")[0].rstrip()
