@@ -6,7 +6,7 @@ Dynamo keeps all of it also for what happened before a session began: torch impo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -51,7 +51,7 @@ class DynamoHistory:
         """Everything since the last reading."""
         ended = list(torch._dynamo.utils.graph_break_reasons)
         frames = torch._dynamo.utils.get_compilation_metrics()
-        messages = Counter({str(text): count for text, count in torch._dynamo.utils.counters[UNSUPPORTED].items()})
+        messages = _counts(UNSUPPORTED)
         news = News(
             ended=_after(ended, self._ended),
             frames=tuple(frame for frame in _after(frames, self._frame) if _is_of_a_frame(frame)),
@@ -67,7 +67,7 @@ class DynamoHistory:
 
         Only to be asked while Dynamo compiles nothing. Frames compiled with `fullgraph` are not among the counted.
         """
-        counted = torch._dynamo.utils.counters["frames"]
+        counted = _counts("frames")
         before, self._given_up = self._given_up, counted["total"] - counted["ok"]
         return self._given_up - before if self._given_up >= before else None
 
@@ -81,6 +81,12 @@ def runs_eagerly(failures: Sequence[Any], given_up: int | None) -> list[Any]:
     if given_up is not None and given_up < len(failures):
         failures = failures[len(failures) - given_up :]
     return [frame for frame in failures if frame.fail_type in SOFT or frame.config_suppress_errors]
+
+
+def _counts(kind: str) -> Counter[str]:
+    """Dynamo's counters of one kind, without making them where there are none."""
+    counts: Mapping[str, Mapping[str, int]] = torch._dynamo.utils.counters
+    return Counter({str(text): int(count) for text, count in counts.get(kind, {}).items()})
 
 
 def _is_of_a_frame(metrics: Any) -> bool:
