@@ -15,7 +15,6 @@ from graphbench.execution.replay import CapturedInput, Geometry
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.measurements import SourceLine, TensorSpec
 from graphbench.records import Ambient, InputRecord, NodeRecord
-from graphbench.step_records import GraphBreak
 from graphbench.tensors import device_of, has_storage, spec_of, tensors_of
 
 REPLACED = "a parameter or buffer was replaced or moved since the region was captured"
@@ -42,7 +41,6 @@ class Region:
     nodes: tuple[NodeRecord, ...]
     location: SourceLine | None
     frame: str
-    ended_by: GraphBreak | None = None
     options: tuple[tuple[str, str], ...] = ()
     graphs: list[CompiledGraph] = field(default_factory=list)
     compiled: Callable[..., Any] | None = None

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphbench.capture import breaks, graphs
+from graphbench.capture import graphs
+from graphbench.capture.breaks import BreakLog
 from graphbench.errors import SetupError
 from graphbench.inductor import compile as inductor
 from graphbench.measurements import SourceLine, TensorSpec
@@ -28,19 +29,17 @@ class Session:
 
     Args:
         capture_budget_bytes: what captured inputs may hold beside the models' own parameters and buffers.
-        breaks_before: Dynamo's count of break reasons when the session began. The first one counts from the start of
-            the process: it is made when a graph is captured, and what broke before would be lost.
+        breaks: where breaks and recompiles are read. The first session reads from the start of the process: it is made
+            when a graph is captured, and what broke before would be lost.
     """
 
-    def __init__(
-        self, capture_budget_bytes: int = CAPTURE_BUDGET_BYTES, breaks_before: Mapping[str, int] | None = None
-    ) -> None:
+    def __init__(self, capture_budget_bytes: int = CAPTURE_BUDGET_BYTES, breaks: BreakLog | None = None) -> None:
         self.regions: list[Region] = []
         self.empty_graphs = 0
         self.tick = 0
         self._compiled = 0
         self._budget = capture_budget_bytes
-        self._reasons = dict(breaks_before or {})
+        self._breaks = breaks or BreakLog()
         self._lock = threading.Lock()
 
     @property
@@ -64,6 +63,7 @@ class Session:
             region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
         except torch._dynamo.exc.RestartAnalysis:
             self.regions.remove(region)  # Dynamo thinks again and comes back with another graph for the same code
+            self._breaks.graph_abandoned(_reason(gm), region.compile_id)
             raise
         except BaseException:
             region.problem = "its compilation failed"
@@ -84,10 +84,10 @@ class Session:
                 nodes=nodes,
                 location=_location(nodes),
                 frame=compile_id.rpartition("/")[0],
-                ended_by=breaks.break_after(gm, key),
                 options=inductor.options_in_force(options),
             )
             self.regions.append(region)
+            self._breaks.graph_made(_reason(gm), key, compile_id, region.location)
         return region
 
     def _entry(self, region: Region) -> Callable[..., Any]:
@@ -135,17 +135,19 @@ class Session:
         return took_over[0] if took_over else None
 
     def recompiles(self) -> list[Recompile]:
-        """Regions of code that Dynamo had compiled before, as its compile ids (`frame/count`) tell."""
-        return [
-            Recompile(compile_id=region.compile_id, source=region.location, region=region.key)
-            for region in self.regions
-            if region.compile_id.rpartition("/")[2] not in ("", "0")
-        ]
+        """Every recompilation, with the guard that failed."""
+        with self._lock:
+            return self._breaks.recompiles()
 
     def breaks(self) -> list[GraphBreak]:
-        """Every graph break known: those that ended a captured graph, then those counted by Dynamo alone."""
-        placed = [region.ended_by for region in self.regions if region.ended_by is not None]
-        return placed + breaks.unplaced(self._reasons, breaks.counted(), placed)
+        """Every graph break: those that ended graphs and, once the frame is given up, those that kept graphs away."""
+        with self._lock:
+            return self._breaks.breaks()
+
+
+def _reason(gm: fx.GraphModule) -> Any:
+    """Why Dynamo ended the graph; graphs that it did not make have none."""
+    return getattr(gm, "compile_subgraph_reason", None)
 
 
 def _same_work(region: Region, other: Region) -> bool:
@@ -190,7 +192,7 @@ def reset() -> None:
     """Forget everything captured, and everything that Dynamo compiled."""
     inductor.reset_cuda_graphs()
     torch._dynamo.reset()
-    _Current.session = Session(breaks_before=breaks.counted())
+    _Current.session = Session(breaks=BreakLog.from_now())
 
 
 def backend(

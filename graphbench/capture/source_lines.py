@@ -17,16 +17,29 @@ from graphbench.measurements import SourceLine
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]+)(?:\n\s+(?P<code>[^\n]+))?')
 LIBRARY = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
+RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 OPTIMIZERS = tuple(
     str(Path(LIBRARY[0], *place)) for place in (("optim",), ("amp", "grad_scaler.py"), ("nn", "utils", "clip_grad.py"))
 )
+
+
+def user_function(name: str) -> str:
+    """The user's name of a function whose rest, behind a graph break, Dynamo made a function of its own.
+
+    Source: `torch._dynamo.resume_execution.TORCH_DYNAMO_RESUME_IN_PREFIX`, torch 2.11 to 2.14.
+    """
+    match = RESUMED.match(name)
+    return match[1] if match else name
 
 
 def from_text(stack_trace: str | None) -> SourceLine | None:
     """The user's line of a node's `meta["stack_trace"]`, or the innermost line when all are torch's."""
     frames = [
         SourceLine(
-            file=match["file"], line=int(match["line"]), function=match["function"], code=(match["code"] or "").strip()
+            file=match["file"],
+            line=int(match["line"]),
+            function=user_function(match["function"]),
+            code=(match["code"] or "").strip(),
         )
         for match in FRAME.finditer(stack_trace or "")
     ]
@@ -35,15 +48,26 @@ def from_text(stack_trace: str | None) -> SourceLine | None:
 
 def from_summary(frames: Iterable[traceback.FrameSummary]) -> SourceLine | None:
     """The user's line of a Dynamo `user_stack`."""
-    found = [
-        SourceLine(file=frame.filename, line=frame.lineno or 0, function=frame.name, code=(frame.line or "").strip())
-        for frame in frames
-    ]
-    return _innermost_user(found)
+    return _innermost_user([from_frame(frame) for frame in frames])
+
+
+def from_frame(frame: traceback.FrameSummary) -> SourceLine:
+    """One frame of a stack."""
+    return SourceLine(
+        file=frame.filename,
+        line=frame.lineno or 0,
+        function=user_function(frame.name),
+        code=(frame.line or "").strip(),
+    )
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is torch's or graphbench's own."""
+    return file.startswith(LIBRARY)
 
 
 def _innermost_user(frames: list[SourceLine]) -> SourceLine | None:
-    users = [frame for frame in frames if not frame.file.startswith(LIBRARY)]
+    users = [frame for frame in frames if not is_library(frame.file)]
     found = users or frames
     return found[-1] if found else None
 
@@ -80,7 +104,8 @@ def of_caller() -> Caller:
         elif kind == _ENGINE and source is None:
             engine = True
         elif kind == _USER and source is None:
-            source = SourceLine(file=frame.f_code.co_filename, line=frame.f_lineno, function=frame.f_code.co_name)
+            function = user_function(frame.f_code.co_name)
+            source = SourceLine(file=frame.f_code.co_filename, line=frame.f_lineno, function=function)
             if optimizer or torch.is_grad_enabled():
                 break
         if frame.f_back is None:
