@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from graphbench.errors import ConservationError, ProfileFormatError
 from graphbench.measurements import EVENT_TIMERS, Measurement, RunRecord
 from graphbench.records import Phase, ProfileRecord, RegionRecord, Side
+from graphbench.step_records import START, TIMELINE_KINDS, StepRecord
 
 RELATIVE_TOLERANCE = 0.005
 ABSOLUTE_TOLERANCE_NS = 1000.0
 WRAPPER_TIMERS = ("wallclock", *EVENT_TIMERS)
 _COLUMNS = ("busy_ns", "host_ns", "span_ns", "kernel_ns", "copy_ns", "memset_ns", "n_kernels")
 _RUN_COLUMNS = ("busy_ns", "wall_ns", "unattributed_ns", "overlap_ns", "wrapper_ns", "beside_ns")
+_TIMELINE_COLUMNS = ("kinds", "rows", "event_names", "durations_ns", "lanes", "devices")
+END = "end"  # what follows the last gap of a step
 Where = tuple[str, ...]  # joined only for a message
 _columns_of = attrgetter(*_COLUMNS)
 _run_columns_of = attrgetter(*_RUN_COLUMNS)
@@ -30,7 +33,8 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
 
     Structure: keys and names are unique, roles, fates and rows refer to what exists, a measurement is `ok` exactly when
     it has samples and otherwise says why not, its columns are equally long, a shared one has the samples of the row
-    that it names, and one timer made everything.
+    that it names, and one timer made everything. A step's rows lie in its places and user phases, and its timeline
+    names its rows.
     Sums, per sample, within 0.5 % or 1 µs: on a device rows + beside + unattributed - overlap = busy; in a run with a
     `wrapper_ns` column rows + wrapper - overlap = busy, and on the CPU = wall, while events leave out the host's part
     of it and know no overlap. Rows without a time explain nothing.
@@ -49,6 +53,9 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
         _check_shared(path, region)
     _check_walls(path, record)
     _check_outer_references(path, record)
+    if record.step:
+        _check_step(path, record.step)
+        _check_timeline(path, record.step)
     proven: dict[int, int] = {}
     timer = record.policy.timer
     for where, measurement in _measurements(record):
@@ -120,11 +127,58 @@ def _check_outer_references(path: str, record: ProfileRecord) -> None:
     for index, graph_break in enumerate(record.breaks):
         if graph_break.region is not None and graph_break.region not in kernels:
             raise _fail(path, f"breaks[{index}].region", f'"{graph_break.region}"', "a region's key")
+    for index, recompile in enumerate(record.recompiles):
+        if recompile.region is not None and recompile.region not in kernels:
+            raise _fail(path, f"recompiles[{index}].region", f'"{recompile.region}"', "a region's key")
     for index, row in enumerate(record.step.rows if record.step else ()):
         if row.region is not None and row.region not in kernels:
             raise _fail(path, f"step.rows[{index}].region", f'"{row.region}"', "a region's key")
         if row.kernel is not None and row.kernel not in kernels.get(row.region or "", ()):
             raise _fail(path, f"step.rows[{index}].kernel", f'"{row.kernel}"', f"a kernel's key of region {row.region}")
+
+
+def _check_step(path: str, step: StepRecord) -> None:
+    """Names are unique, rows lie in places and user phases that exist, shared measurements are those of other rows."""
+    _check_unique(path, "step.rows", (row.name for row in step.rows))
+    _check_unique(path, "step.places", (place.key for place in step.places))
+    _check_unique(path, "step.user_phases", (phase.name for phase in step.user_phases))
+    graphs = {place.key for place in step.places if place.kind == "graph"} | {END}
+    places = {place.key for place in step.places} | {START}
+    phases = {phase.name for phase in step.user_phases} | {""}
+    for place in step.places:
+        where = f"step.places[{place.key}]"
+        _check_known(path, f"{where}.followed_by", place.followed_by, graphs, f"a graph of the step, or {END}")
+        _check_signs(path, where, (place.host_ns, place.calls))
+    for phase in step.user_phases:
+        _check_signs(path, f"step.user_phases[{phase.name}]", (phase.host_ns, phase.calls))
+    for index, row in enumerate(step.rows):
+        where = f"step.rows[{index}]"
+        _check_known(path, f"{where}.place", (row.place,), places, "a place of the step")
+        _check_known(path, f"{where}.user_phase", (row.user_phase,), phases, "a user phase of the step")
+        _check_signs(path, where, (row.calls, row.copied_bytes))
+    _check_shared_rows(path, "step", "isolated", {row.name: row.isolated for row in step.rows})
+
+
+def _check_timeline(path: str, step: StepRecord) -> None:
+    timeline = step.timeline
+    n_events = len(timeline.starts_ns)
+    for name in _TIMELINE_COLUMNS:
+        column = getattr(timeline, name)
+        if len(column) != n_events:
+            expected = f"{n_events}, as in starts_ns"
+            raise _fail(path, f"step.timeline.{name}", f"{len(column)} entries", expected)
+    for name, lowest, count, what in (
+        ("kinds", 0, len(TIMELINE_KINDS), "a kind of event"),
+        ("rows", -1, len(step.rows), "a row of the step, or -1"),
+        ("event_names", 0, len(timeline.names), "one of its names"),
+    ):
+        column = getattr(timeline, name)
+        if column and not (lowest <= min(column) and max(column) < count):
+            wrong = min(column) if min(column) < lowest else max(column)
+            raise _fail(path, f"step.timeline.{name}", f"{wrong}", f"the position of {what}")
+    _check_signs(path, "step.timeline.durations_ns", timeline.durations_ns)
+    if any(later < earlier for earlier, later in zip(timeline.starts_ns, timeline.starts_ns[1:], strict=False)):
+        raise _fail(path, "step.timeline.starts_ns", "an event before the one in front of it", "events by start")
 
 
 def _sides(region: RegionRecord) -> tuple[tuple[str, Side], ...]:
@@ -154,6 +208,7 @@ def _measurements(record: ProfileRecord) -> Iterator[tuple[Where, Measurement]]:
     if record.step:
         for index, row in enumerate(record.step.rows):
             yield (f"step.rows[{index}].in_graph",), row.in_graph
+            yield (f"step.rows[{index}].isolated",), row.isolated
 
 
 def _check_measurement(path: str, where: Where, measurement: Measurement, timer: str, proven: dict[int, int]) -> None:
@@ -194,7 +249,7 @@ def _check_columns(
         proven[id(column)] = len(column)
 
 
-def _check_signs(path: str, where: str, column: tuple[float, ...]) -> None:
+def _check_signs(path: str, where: str, column: Sequence[float]) -> None:
     if column and min(column) < 0:
         raise _fail(path, where, f"{min(column)}", "no negative value")
 
@@ -213,19 +268,19 @@ def _check_shared(path: str, region: RegionRecord) -> None:
     calls = {node.name: node.isolated for node in region.nodes}
     calls |= {post_grad_row(node.phase, node.name): node.isolated for node in region.post_grad}
     calls |= {kernel.key: kernel.isolated for kernel in region.kernels}
-    _check_shared_rows(path, region, "isolated", calls)
+    _check_shared_rows(path, f"regions[{region.key}]", "isolated", calls)
     backwards = {node.name: node.backward_isolated for node in region.nodes}
-    _check_shared_rows(path, region, "backward_isolated", backwards)
+    _check_shared_rows(path, f"regions[{region.key}]", "backward_isolated", backwards)
 
 
-def _check_shared_rows(path: str, region: RegionRecord, field: str, rows: Mapping[str, Measurement]) -> None:
+def _check_shared_rows(path: str, owner: str, field: str, rows: Mapping[str, Measurement]) -> None:
     for name, measurement in rows.items():
         first = measurement.shared_with
         if first is None:
             continue
-        where = f"regions[{region.key}].{name}.{field}.shared_with"
+        where = f"{owner}.{name}.{field}.shared_with"
         if first not in rows or rows[first].shared_with is not None:
-            raise _fail(path, where, f'"{first}"', "a row of the region that was measured itself")
+            raise _fail(path, where, f'"{first}"', "another row that was measured itself")
         if rows[first].samples is not measurement.samples and rows[first].samples != measurement.samples:
             raise _fail(path, where, f'other samples than those of "{first}"', "the same samples")
 

@@ -1,4 +1,4 @@
-"""Rows of the per-node and gap tables: what records say, in the words and order of a table. Pure."""
+"""Rows of the per-node table: what records say, in the words and order of a table. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from graphbench.analysis.compiled_costs import CompiledCost, compiled_costs
 from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.shares import TIMED_KINDS
-from graphbench.analysis.stats import Summary, quantile
+from graphbench.analysis.stats import Summary
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement, SourceLine, Status, TensorSpec
 from graphbench.records import Fate, NodeKind, NodeRecord, ProfileRecord
-from graphbench.step_records import StepRecord, StepRow
 
 RowT = TypeVar("RowT")
 
@@ -135,22 +134,6 @@ class NodeRow:
         return source_text(self.node.source)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GapRow:
-    """One op that ran eagerly outside the compiled regions of a step. `share` is its part of the step's busy time."""
-
-    name: str
-    op_type: str
-    phase: str
-    calls: int
-    in_graph_ns: float | None
-    host_ns: float | None
-    share: float | None
-    source: str
-    state: Status
-    reason: str
-
-
 def node_rows(record: ProfileRecord, digest: Digest | None = None) -> list[NodeRow]:
     """One row per compute and view node of every region, in program order. Their shares add up to 1.
 
@@ -169,12 +152,6 @@ def node_rows(record: ProfileRecord, digest: Digest | None = None) -> list[NodeR
         _node_row(digest, total_ns, costs[region].get(node.name, CompiledCost()), region, position, node)
         for region, position, node in nodes
     ]
-
-
-def gap_rows(step: StepRecord) -> list[GapRow]:
-    """One row per op that ran between compiled regions, in backward or in the optimizer."""
-    digest, busy_ns = Digest(), quantile(step.run.busy_ns, 0.5)
-    return [_gap_row(digest, row, busy_ns) for row in step.rows if row.kernel is None]
 
 
 def verdict_grain_ns(record: ProfileRecord) -> float:
@@ -265,19 +242,3 @@ def _node_row(
 def is_unfaithful(measurement: Measurement) -> bool:
     """Whether the result of an isolated call is known to differ from the real call's."""
     return measurement.fidelity is not None and measurement.fidelity.equal is False
-
-
-def _gap_row(digest: Digest, row: StepRow, step_busy_ns: float) -> GapRow:
-    in_graph_ns = digest.median(row.in_graph)
-    return GapRow(
-        name=row.name,
-        op_type=row.op_type,
-        phase=row.phase,
-        calls=row.calls,
-        in_graph_ns=in_graph_ns,
-        host_ns=digest.median(row.in_graph, "host_ns"),
-        share=in_graph_ns / step_busy_ns if in_graph_ns is not None and step_busy_ns else None,
-        source=source_text(row.source),
-        state=row.in_graph.status,
-        reason=row.in_graph.reason,
-    )

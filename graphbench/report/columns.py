@@ -8,12 +8,12 @@ from typing import Any
 from graphbench.analysis.diff import DiffRow
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
-from graphbench.analysis.views import GapRow
 from graphbench.errors import UsageError
 from graphbench.measurements import Comparison
 from graphbench.records import NodeRole, Role
 from graphbench.report.column import Column
 from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, of_one_call
+from graphbench.report.gaps_table import GAP_COLUMNS, GAP_LINE_COLUMNS
 from graphbench.report.groups_table import GROUP_COLUMNS
 from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_source
 from graphbench.report.node_columns import NODE_COLUMNS, TRAINING_NODE_COLUMNS, row_marks, tail_ratio
@@ -40,7 +40,7 @@ def find_sort(text: str) -> str:
     word = " ".join(text.split()).rstrip(".").casefold()
     nodes = (*NODE_COLUMNS, *TRAINING_NODE_COLUMNS)
     columns: list[Column[Any]] = [*nodes, *FUSION_COLUMNS, *GAP_COLUMNS, *LAUNCH_COLUMNS, *CONFIG_COLUMNS]
-    columns += GROUP_COLUMNS
+    columns += [*GROUP_COLUMNS, *GAP_LINE_COLUMNS]
     shown = ["cost", *dict.fromkeys(column.word for column in columns if column.shown != "csv")]
     if word not in shown and word not in {column.key for column in columns}:
         raise UsageError(f"unknown sort key {text!r}", hint=f"sort by one of: {', '.join(shown)}", subject="sort")
@@ -180,16 +180,6 @@ FUSION_LAUNCH_COLUMNS: tuple[Column[FusionRow], ...] = (
     COUNT_COLUMN,
     *LAUNCH_COLUMNS,
     *CONFIG_COLUMNS,
-)
-
-GAP_COLUMNS: tuple[Column[GapRow], ...] = (
-    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shrink=12, shorten=shorten_head),
-    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shrink=9, shorten=shorten_head),
-    Column(name="calls", key="calls", kind="number", get=lambda row: row.calls),
-    Column(name="time", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
-    Column(name="of step", key="share", kind="fraction", get=lambda row: row.share),
-    Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
-    Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
 )
 
 DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (

@@ -7,26 +7,37 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from graphbench.analysis.break_costs import break_rows
 from graphbench.analysis.fusion import fusion_rows
+from graphbench.analysis.gaps import gap_rows
+from graphbench.analysis.places import place_rows
+from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.views import node_rows, sort_rows, verdict_grain_ns
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
+from graphbench.report.break_columns import BREAK_COLUMNS
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, find_sort
+from graphbench.report.gaps_table import GAP_COLUMNS
 from graphbench.report.groups_table import GROUP_COLUMNS, checked_grouping, shown_groups
 from graphbench.report.node_columns import NODE_COLUMNS, node_sort_keys
+from graphbench.report.step_table import PLACE_COLUMNS, STEP_COLUMNS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RowT = TypeVar("RowT")
 
+_STEP_TABLES = ("gaps", "places", "step", "breaks")
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 class CsvReporter:
-    """One table as CSV: `table="nodes"` (default) or `"fusions"`, or groups; also takes `top` and `sort`."""
+    """One table as CSV: `table="nodes"` (default), `fusions`, `gaps`, `places`, `step` or `breaks`; or groups.
+
+    Also takes `top` and `sort`.
+    """
 
     suffix = ".csv"
 
@@ -52,7 +63,23 @@ class CsvReporter:
         if table == "fusions":
             rows = [row for region in record.regions for row in fusion_rows(region, grain_ns=verdict_grain_ns(record))]
             return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), sort, top))
-        raise UsageError(f"unknown table {table!r}", hint="the tables are: nodes, fusions", subject="table")
+        if table in _STEP_TABLES:
+            return _step_table(record, table, sort, top)
+        known = ", ".join(("nodes", "fusions", *_STEP_TABLES))
+        raise UsageError(f"unknown table {table!r}", hint=f"the tables are: {known}", subject="table")
+
+
+def _step_table(record: ProfileRecord, table: str, sort: str, top: int | None) -> str:
+    """A table of the recorded step; its header alone where none was recorded. Parts and places keep their order."""
+    step = record.step
+    if table == "gaps":
+        rows = gap_rows(step) if step else []
+        return _write(GAP_COLUMNS, sort_rows(rows, sort_keys(GAP_COLUMNS, "in_graph"), sort, top))
+    if table == "places":
+        return _write(PLACE_COLUMNS, (place_rows(step) if step else [])[:top])
+    if table == "step":
+        return _write(STEP_COLUMNS, (step_parts(step) if step else [])[:top])
+    return _write(BREAK_COLUMNS, break_rows(record)[:top])
 
 
 def _write(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.gaps import GapRow
 from graphbench.analysis.views import NodeRow, is_unfaithful
 from graphbench.analysis.warning_kinds import UNSTABLE, warning_kind
 from graphbench.measurements import Measurement
@@ -37,11 +38,11 @@ LAUNCH = (
 CLOCK = "clock: of the SMs, before the first sample → after the last"
 CONFIG = "config: Triton's block constants, w warps, s stages; spills 0 is measured, – is not known"
 
-Rows = Sequence[NodeRow] | Sequence[FusionRow]
+Rows = Sequence[NodeRow] | Sequence[FusionRow] | Sequence[GapRow]
 
 
 def legend(rows: Rows, *, many: bool, wide: bool) -> list[str]:
-    """What a table of nodes or fusions needs explained. `many` regions: rows are named with theirs."""
+    """What a table of nodes, fusions or gap ops needs explained. `many` regions: rows are named with theirs."""
     lines = []
     measured = _measured(rows, many)
     if any(entry.shared_with for _, entry in measured):
@@ -88,8 +89,10 @@ def launch_legend(rows: Rows) -> list[str]:
     return [line for line, needed in told.items() if needed]
 
 
-def row_name(row: NodeRow | FusionRow, many: bool) -> str:
-    """The name of a node or the key of a kernel; with that of its region where there are several."""
+def row_name(row: NodeRow | FusionRow | GapRow, many: bool) -> str:
+    """The name of a node or the key of a kernel; with that of its region where there are several. Gap ops with line."""
+    if isinstance(row, GapRow):
+        return f"{row.row.op_type} at {row.source}" if row.source else row.row.op_type
     name = row.name if isinstance(row, NodeRow) else row.key
     return f"{row.region}/{name}" if many else name
 

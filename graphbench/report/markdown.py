@@ -7,26 +7,35 @@ from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import fusion_rows
+from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.shares import eager_shares
+from graphbench.analysis.step_parts import step_parts
+from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
 from graphbench.analysis.summary import summary
-from graphbench.analysis.views import gap_rows, node_rows, sort_rows, verdict_grain_ns
+from graphbench.analysis.views import node_rows, sort_rows, verdict_grain_ns
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
 from graphbench.report.base import RenderOptions, check_options
+from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import (
-    FUSION_COLUMNS,
-    FUSION_LAUNCH_COLUMNS,
-    GAP_COLUMNS,
-    find_sort,
-)
+from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, find_sort
+from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS
 from graphbench.report.grid import build
 from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import launch_legend, legend
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
-from graphbench.report.overview import break_lines, finding_lines, replay_lines, totals_aligns, totals_table
+from graphbench.report.overview import finding_lines, replay_lines, totals_aligns, totals_table
+from graphbench.report.step_table import (
+    IDLE_EXPLAINED,
+    PLACE_COLUMNS,
+    STEP_COLUMNS,
+    places_title,
+    shown_places,
+    step_title,
+)
 from graphbench.report.table import GAPS_NOT_RECORDED
+from graphbench.step_records import StepRecord
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -48,21 +57,48 @@ class MarkdownReporter:
         check_options("markdown", options, ("top", "sort", "wide", "group_by", "depth"))
         grouping = checked_grouping(options.get("group_by"), options.get("depth"))
         wide, top, sort = options.get("wide", False), options.get("top"), find_sort(options.get("sort", "cost"))
-        found = summary(record)
+        digest = Digest()
+        found = summary(record, digest)
+        step = step_summary(record.step, digest) if record.step else None
         title, *conditions = heading_lines(record)
-        headers, totals = totals_table(found, record.policy.timer)
-        parts = [f"# {escape(title)}", _bullets(conditions), _table(headers, totals, totals_aligns(headers))]
-        parts += [_bullets([*replay_lines(record), *finding_lines(record, found, wide=wide)])]
-        if grouping is not None:
+        parts = [f"# {escape(title)}", _bullets(conditions)]
+        compiled = not nothing_compiled(record)
+        if compiled:
+            headers, totals = totals_table(found, record.policy.timer)
+            parts.append(_table(headers, totals, totals_aligns(headers)))
+        parts += [_bullets([*replay_lines(record), *finding_lines(record, found, step, wide=wide)])]
+        if compiled and grouping is not None:
             parts += _groups(record, grouping, sort, top, wide)
-        else:
+        elif compiled:
             parts += [*_nodes(record, sort, top, wide), *_fusions(record, top, wide)]
-        parts.append("## Gaps and graph breaks")
-        if record.step is not None:
-            gaps = sort_rows(gap_rows(record.step), sort_keys(GAP_COLUMNS, "in_graph"), "cost", top)
-            parts.append(_rows(GAP_COLUMNS, gaps, wide))
-        breaks = break_lines(record) if record.step is not None else [GAPS_NOT_RECORDED, *break_lines(record)]
-        return "\n\n".join(part for part in [*parts, _bullets(breaks)] if part) + "\n"
+        if record.step is not None and step is not None:
+            parts += [*_step(record.step, step, top, wide, digest)]
+            by_source = grouping is not None and grouping.by == "source"
+            parts += _gaps(record, record.step, top, wide, digest, by_source=by_source)
+        breaks = break_lines(record, digest, wide=wide)
+        parts += ["## Graph breaks" if step is not None else "## Gaps and graph breaks"]
+        parts.append(_bullets(breaks if step is not None else [GAPS_NOT_RECORDED, *breaks]))
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _step(step: StepRecord, found: StepSummary, top: int | None, wide: bool, digest: Digest) -> list[str]:
+    parts = ["## Step", escape(step_title(step, found)), _rows(STEP_COLUMNS, step_parts(step, digest), wide)]
+    if len(found.places) < 2:
+        return parts
+    rows = shown_places(found.places, top, wide=wide)
+    parts += [escape(places_title(rows, found.places)), _rows(PLACE_COLUMNS, rows, wide)]
+    return [*parts, *([_bullets([IDLE_EXPLAINED])] if any(row.idle_ns is not None for row in rows) else [])]
+
+
+def _gaps(
+    record: ProfileRecord, step: StepRecord, top: int | None, wide: bool, digest: Digest, *, by_source: bool
+) -> list[str]:
+    if by_source:
+        lines = sort_rows(gap_lines(step, digest), sort_keys(GAP_LINE_COLUMNS, "cost"), "cost", top)
+        return ["## Gap ops by source", _rows(GAP_LINE_COLUMNS, lines, wide)]
+    rows = sort_rows(gap_rows(step, digest), sort_keys(GAP_COLUMNS, "in_graph"), "cost", top)
+    title = EAGER_TITLE if nothing_compiled(record) else "Gap ops"
+    return [f"## {title}", _rows(GAP_COLUMNS, rows, wide), _bullets(legend(rows, many=False, wide=wide))]
 
 
 def _groups(record: ProfileRecord, grouping: Grouping, sort: str, top: int | None, wide: bool) -> list[str]:
@@ -109,7 +145,12 @@ def escape(text: str) -> str:
 
 
 def _bullets(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {escape(line.strip())}" for line in lines)
+    """One bullet a line; what is indented is a bullet of the one above."""
+    return "\n".join(f"{' ' * _indent(line)}- {escape(line.strip())}" for line in lines)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _rows(columns: Sequence[Column[RowT]], rows: Sequence[RowT], wide: bool) -> str:

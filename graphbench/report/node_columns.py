@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.gaps import GapRow
 from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import NodeRow
 from graphbench.report.column import Column, sort_keys
@@ -28,7 +29,7 @@ def tail_ratio(summary: Summary) -> float | None:
     return summary.p90 / summary.p50 if summary.p50 else None
 
 
-def row_marks(row: NodeRow | FusionRow) -> str:
+def row_marks(row: NodeRow | FusionRow | GapRow) -> str:
     """`=`: measured in the place of an equal unit; `!`: it carries a warning, or its isolated result was wrong."""
     return ("=" if row.shared_with else "") + ("!" if row.warnings or row.unfaithful else "")
 

@@ -6,12 +6,13 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from graphbench.analysis.clocks import ClockCounts, clock_counts
 from graphbench.analysis.missing import Mismatches, NotMeasured, What, sides
-from graphbench.analysis.stats import quantile
+from graphbench.analysis.steps import StepSummary, nothing_compiled
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.analysis.totals import BeforeAfter
 from graphbench.measurements import EVENT_TIMERS, Comparison, TimerName
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
 from graphbench.report.names import clean, shorten_kernel
+from graphbench.report.step_lines import nothing_compiled_line, step_lines, verdict_lines
 from graphbench.units import count_text, format_coverage, format_duration, format_percent, format_ratio
 
 NAMES_SHOWN = 4
@@ -83,29 +84,34 @@ def replay_lines(record: ProfileRecord) -> list[str]:
     return [f"{name}: in-graph times are of CUDA-graph replays ({nodes} nodes each)" for name, nodes in replayed]
 
 
-def finding_lines(record: ProfileRecord, summary: ProfileSummary, *, wide: bool = False) -> list[str]:
-    """What to know before reading the tables: clocks, host-bound regions, wrong results, then what is covered.
+def finding_lines(
+    record: ProfileRecord, summary: ProfileSummary, step: StepSummary | None = None, *, wide: bool = False
+) -> list[str]:
+    """What to know before reading the tables: clocks, who waits for whom, wrong results, then what is covered.
 
-    `wide` names every kernel without a node.
+    `step` sums up the recorded step, where there is one; `wide` names every kernel without a node.
     """
+    eager_only = nothing_compiled(record)
+    timer = record.policy.timer
     return [
         *(f"warning: {clean(note)}" for note in record.notes if note.startswith(SHARED_CPU_NOTE)),
         *_clocks(clock_counts(record)),
+        *([nothing_compiled_line(record)] if eager_only else []),
+        *(verdict_lines(step, compiled=not eager_only) if step else ()),
         *_host_bound(summary),
         *mismatch_lines(summary.mismatches),
-        f"coverage: {coverage_text(summary.coverage, record.policy.timer)}",
-        *_step(record),
+        *([] if eager_only else [f"coverage: {coverage_text(summary.coverage, timer)}"]),
+        *(step_lines(step) if step else ()),
         *_step_coverage(record, summary),
         *(f"owners: {_owners(owners, wide)}" for owners in summary.owners),
-        _nodes(summary),
-        _kernels(summary),
+        *([] if eager_only else [_nodes(summary), _kernels(summary)]),
         *not_measured_lines(summary.not_measured),
         *_unknown(summary),
     ]
 
 
-def coverage_text(coverage: Coverage, timer: TimerName) -> str:
-    """Such as `attributed 100.00 % (122 kernels, 0 unattributed, 0 dropped)`."""
+def coverage_text(coverage: Coverage, timer: TimerName, what: str = "kernel") -> str:
+    """Such as `attributed 100.00 % (122 kernels, 0 unattributed, 0 dropped)`; `what` was counted."""
     if coverage.attributed is None:
         return "nothing ran labelled"
     if timer in EVENT_TIMERS and coverage.wrapper is not None:
@@ -114,13 +120,13 @@ def coverage_text(coverage: Coverage, timer: TimerName) -> str:
             f"tell whether the other {format_percent(coverage.wrapper)} was idle or unlabelled work"
         )
     text = (
-        f"attributed {format_coverage(coverage.attributed)} ({coverage.kernels} kernels, "
+        f"attributed {format_coverage(coverage.attributed)} ({count_text(coverage.kernels, what)}, "
         f"{len(coverage.unattributed)} unattributed, {coverage.dropped} dropped)"
     )
     if coverage.unattributed:
         text += f": {names_text(coverage.unattributed)}"
     if coverage.wrapper is not None:
-        text += f", of which {format_percent(coverage.wrapper)} between kernels (wrapper)"
+        text += f", of which {format_percent(coverage.wrapper)} between {what}s (wrapper)"
     return text
 
 
@@ -169,24 +175,6 @@ def not_measured_lines(missing: Iterable[NotMeasured]) -> list[str]:
     return lines
 
 
-def break_lines(record: ProfileRecord) -> list[str]:
-    """Graph breaks, recompiles and notes; what several regions note is told once."""
-    lines = [f"graph breaks: {len(record.breaks) or 'none'}; recompiles: {len(record.recompiles)}"]
-    for entry in record.breaks:
-        where = f"{entry.source.file}:{entry.source.line}" if entry.source else "unknown place"
-        ends = f" (ends {entry.region})" if entry.region else ""
-        lines.append(f"  {clean(where)}: {clean(entry.reason)}{ends}")
-    told_first = (note for note in record.notes if not note.startswith(SHARED_CPU_NOTE))
-    notes = [*told_first, *(record.step.notes if record.step else ())]
-    lines.extend(f"note: {clean(note)}" for note in notes)
-    of_regions: dict[str, list[str]] = {}
-    for region in record.regions:
-        for note in region.notes:
-            of_regions.setdefault(note, []).append(region.key)
-    lines.extend(f"note: {names_text(regions)}: {clean(note)}" for note, regions in of_regions.items())
-    return lines
-
-
 def _clocks(counts: ClockCounts) -> Iterator[str]:
     if counts.matters:
         yield (
@@ -205,14 +193,6 @@ def _host_bound(summary: ProfileSummary) -> Iterator[str]:
             )
 
 
-def _step(record: ProfileRecord) -> Iterator[str]:
-    if record.step is not None:
-        plain = record.step.plain_wall_ns
-        wall = format_duration(quantile(plain, 0.5) if plain else None)
-        busy = format_duration(quantile(record.step.run.busy_ns, 0.5))
-        yield f"step: {wall} of wall time uninstrumented; labelled, {busy} busy"
-
-
 def _step_coverage(record: ProfileRecord, summary: ProfileSummary) -> Iterator[str]:
     """The step's coverage, unless the regions' line has said it: one whole region and nothing around it."""
     step, coverage = record.step, summary.step_coverage
@@ -224,7 +204,8 @@ def _step_coverage(record: ProfileRecord, summary: ProfileSummary) -> Iterator[s
     whole = coverage.attributed is not None and coverage.attributed >= 1 and not coverage.dropped
     whole = whole and record.policy.timer not in EVENT_TIMERS
     if len(regions) > 1 or ran != known or not whole:
-        yield f"coverage of the step: {coverage_text(coverage, record.policy.timer)}"
+        what = "row" if step.run.n_kernels is None else "kernel"
+        yield f"coverage of the step: {coverage_text(coverage, record.policy.timer, what)}"
 
 
 def _owners(owners: Owners, wide: bool) -> str:

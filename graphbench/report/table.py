@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow, fusion_rows
+from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.missing import expected_backwards
 from graphbench.analysis.shares import eager_shares
-from graphbench.analysis.summary import summary
-from graphbench.analysis.views import NodeRow, gap_rows, node_rows, sort_rows, verdict_grain_ns
+from graphbench.analysis.step_parts import step_parts
+from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
+from graphbench.analysis.summary import ProfileSummary, summary
+from graphbench.analysis.views import NodeRow, node_rows, sort_rows, verdict_grain_ns
 from graphbench.collector import collector_paused
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
 from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
+from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import (
-    FUSION_COLUMNS,
-    FUSION_LAUNCH_COLUMNS,
-    GAP_COLUMNS,
-    find_sort,
-)
+from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, find_sort
 from graphbench.report.diff_table import render_diff
+from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.grid import Grid, build, draw, wrap
 from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
@@ -31,13 +31,21 @@ from graphbench.report.names import clean
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.overview import (
     NAMES_SHOWN,
-    break_lines,
     finding_lines,
     names_text,
     replay_lines,
     totals_aligns,
     totals_table,
 )
+from graphbench.report.step_table import (
+    IDLE_EXPLAINED,
+    PLACE_COLUMNS,
+    STEP_COLUMNS,
+    places_title,
+    shown_places,
+    step_title,
+)
+from graphbench.step_records import StepRecord
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
@@ -84,25 +92,32 @@ class _Tables:
     def lines(self, record: ProfileRecord) -> list[str]:
         """The whole report, line by line; a table is one entry."""
         found = summary(record, self.digest)
-        headers, rows = totals_table(found, record.policy.timer)
+        step = step_summary(record.step, self.digest) if record.step else None
+        findings = finding_lines(record, found, step, wide=self._wide)
         return [
             *heading_lines(record),
             "",
-            draw(_plain_grid(headers, rows), self._width),
-            *_region_note(record),
-            *replay_lines(record),
+            *([] if nothing_compiled(record) else [*self.before_after(record, found), ""]),
+            *findings,
             "",
-            *finding_lines(record, found, wide=self._wide),
-            "",
-            *(
-                self.groups(record, self._grouping)
-                if self._grouping
-                else [*self.nodes(record), "", *self.fusions(record)]
-            ),
-            "",
+            *self.rows(record),
+            *(self.step(record.step, step) if record.step and step else []),
             *self.gaps(record),
-            *break_lines(record),
+            *break_lines(record, self.digest, wide=self._wide),
         ]
+
+    def before_after(self, record: ProfileRecord, found: ProfileSummary) -> list[str]:
+        """The summary of all regions, eager against compiled."""
+        headers, rows = totals_table(found, record.policy.timer)
+        return [draw(_plain_grid(headers, rows), self._width), *_region_note(record), *replay_lines(record)]
+
+    def rows(self, record: ProfileRecord) -> list[str]:
+        """Nodes and fusions, or their groups; nothing where nothing was compiled."""
+        if nothing_compiled(record):
+            return []
+        if self._grouping:
+            return [*self.groups(record, self._grouping), ""]
+        return [*self.nodes(record), "", *self.fusions(record), ""]
 
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
         """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
@@ -147,21 +162,37 @@ class _Tables:
             lines += ["", *self._table("Launches of kernels, isolated, one call", FUSION_LAUNCH_COLUMNS, ran, keys)]
         return lines + launch_legend(ran)
 
+    def step(self, step: StepRecord, found: StepSummary) -> list[str]:
+        """The parts of a recorded step, then its places, unless all of it is one."""
+        parts = step_parts(step, self.digest)
+        without = () if found.on_device or step.user_phases else ("host",)
+        grid = build(STEP_COLUMNS, parts, wide=self._wide, without=without)
+        lines = [step_title(step, found), draw(grid, self._width), ""]
+        if len(found.places) < 2:
+            return lines
+        rows = shown_places(found.places, self._top, wide=self._wide)
+        lines += [places_title(rows, found.places), draw(build(PLACE_COLUMNS, rows, wide=self._wide), self._width)]
+        return [*lines, *([IDLE_EXPLAINED] if any(row.idle_ns is not None for row in rows) else []), ""]
+
     def gaps(self, record: ProfileRecord) -> list[str]:
         """The gap ops of a recorded step, or that none was recorded."""
         if record.step is None:
             return [GAPS_NOT_RECORDED]
-        rows = gap_rows(record.step)
+        rows = gap_rows(record.step, self.digest)
         if not rows:
             return ["gaps: none, everything ran in compiled regions"]
-        lines = self._table(
-            "Gap ops: eager between regions, in backward or optimizer",
-            GAP_COLUMNS,
-            rows,
-            sort_keys(GAP_COLUMNS, "in_graph"),
-            self._without(record),
-        )
-        return [*lines, *_reasons([(f"{row.op_type} at {row.source}", row.reason) for row in rows if row.reason]), ""]
+        if self._grouping is not None and self._grouping.by == "source":
+            by_line, keys = gap_lines(record.step, self.digest), sort_keys(GAP_LINE_COLUMNS, "cost")
+            return [*self._table("Gap ops by source", GAP_LINE_COLUMNS, by_line, keys), ""]
+        title = EAGER_TITLE if nothing_compiled(record) else TITLE
+        shown, lines = self._chosen(title, rows, sort_keys(GAP_COLUMNS, "in_graph"))
+        without = self._without(record)
+        if lines[0].endswith("sorted by cost)"):
+            lines.append(draw_by_place(shown, rows, wide=self._wide, width=self._width, without=without))
+        else:
+            lines.append(draw(build(GAP_COLUMNS, shown, wide=self._wide, without=without), self._width))
+        lines += legend(shown, many=False, wide=self._wide)
+        return [*lines, *_reasons([(row_name(row, False), reason) for row in rows for reason in row.reasons]), ""]
 
     def _without(self, record: ProfileRecord) -> tuple[str, ...]:
         """On the CPU a call's host time is its time: a column of its own would repeat it."""
@@ -175,15 +206,23 @@ class _Tables:
         keys: Mapping[str, Callable[[RowT], object]],
         without: tuple[str, ...] = (),
     ) -> list[str]:
+        shown, lines = self._chosen(title, rows, keys)
+        if not shown:
+            return lines
+        return [*lines, draw(build(columns, shown, wide=self._wide, without=without), self._width)]
+
+    def _chosen(
+        self, title: str, rows: Sequence[RowT], keys: Mapping[str, Callable[[RowT], object]]
+    ) -> tuple[list[RowT], list[str]]:
+        """The rows to show, in order, and the line above them."""
         sort = self._sort if self._sort in keys else "cost"
         shown = sort_rows(rows, keys, sort, MAX_ROWS if self._top is None else self._top)
         if not shown:
-            return [f"{title}: none"]
+            return [], [f"{title}: none"]
         count = f"{len(shown)} of {len(rows)}" if len(shown) < len(rows) else f"{len(rows)}"
         if self._top is None and len(shown) < len(rows):
             count += f" rows, top={len(rows)} shows all"
-        grid = build(columns, shown, wide=self._wide, without=without)
-        return [f"{title} ({count}, sorted by {sort})", draw(grid, self._width)]
+        return shown, [f"{title} ({count}, sorted by {sort})"]
 
 
 def _plain_grid(headers: list[str], rows: list[list[str]]) -> Grid:

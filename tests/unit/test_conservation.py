@@ -227,13 +227,13 @@ RAGGED = dataclasses.replace(OK, samples=Samples(busy_ns=(1.0, 2.0), host_ns=(1.
         pytest.param(
             profile(region([node("b", SHARED)])),
             "regions[r0].b.isolated.shared_with",
-            "a row of the region that was measured itself",
+            "another row that was measured itself",
             id="shared with no row",
         ),
         pytest.param(
             profile(region([node("a", dataclasses.replace(OK, shared_with="b")), node("b", SHARED)])),
             "regions[r0].a.isolated.shared_with",
-            "a row of the region that was measured itself",
+            "another row that was measured itself",
             id="shared with each other",
         ),
         pytest.param(

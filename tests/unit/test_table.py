@@ -255,7 +255,7 @@ def test_of_cupti_the_version_is_shown_without_its_path() -> None:
 def test_a_gap_op_is_named_by_its_type_and_source_not_by_its_key() -> None:
     text = table(gpu_profile())
     (row,) = (line for line in text.splitlines() if line.startswith("_foreach_add_"))
-    assert row.split() == ["_foreach_add_", "optimizer", "2", "20.0", "66.7", "20.0", "train.py:7"]
+    assert row.split() == ["_foreach_add_", "opt", "2", "20.0", "66.7", "20.0", "train.py:7"]
     assert "gap/" not in text
 
 

@@ -6,12 +6,11 @@ import dataclasses
 
 import pytest
 
-from graphbench.analysis.views import fate_text, gap_rows, node_rows, sort_rows, source_text, spec_text
+from graphbench.analysis.views import fate_text, node_rows, sort_rows, source_text, spec_text
 from graphbench.errors import UsageError
 from graphbench.measurements import SourceLine
 from graphbench.records import Fate
 from tests.factories import FAILED, node, profile, region, spec, steady
-from tests.samples import gpu_profile
 
 
 def test_shares_of_all_regions_together_add_up_to_one() -> None:
@@ -100,19 +99,6 @@ def test_an_unknown_sort_key_lists_the_known_ones() -> None:
 def test_top_below_one_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="top is 0"):
         sort_rows(PAIRS, KEYS, "n", 0)
-
-
-def test_gap_rows_leave_out_kernels_and_are_parts_of_the_step() -> None:
-    step = gpu_profile().step
-    assert step is not None
-    (row,) = gap_rows(step)
-    assert (row.name, row.phase, row.calls, row.in_graph_ns) == (
-        "gap/optimizer/_foreach_add_@train.py:7",
-        "optimizer",
-        2,
-        20_000.0,
-    )
-    assert row.share == pytest.approx(20_000 / 30_000)
 
 
 def test_warnings_and_shared_units_are_kept() -> None:

@@ -1,0 +1,92 @@
+"""What device and host waited for in a recorded step: idle time before launches, and synchronisations. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphbench.step_records import START, TIMELINE_KINDS, StepRecord, Timeline
+
+NO_ROW = -1
+_DEVICE_KINDS = frozenset(TIMELINE_KINDS.index(kind) for kind in ("kernel", "copy", "memset"))
+_HOST, _SYNC = TIMELINE_KINDS.index("host"), TIMELINE_KINDS.index("sync")
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A stretch in which no device worked: `before` and `behind` are the rows of the work at its ends, -1 for none."""
+
+    ns: float
+    before: int
+    behind: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """`idle` is `None` where the timeline has no device work.
+
+    `row_syncs` counts, for every row of the step, its calls that made the host wait for a device; `other_syncs` what
+    did so under no row, such as `torch.cuda.synchronize()`, by the place that the host was in.
+    """
+
+    idle: tuple[Idle, ...] | None
+    row_syncs: tuple[int, ...]
+    other_syncs: Mapping[str, int]
+
+    @property
+    def n_syncs(self) -> int:
+        """All of them."""
+        return sum(self.row_syncs) + sum(self.other_syncs.values())
+
+
+def find_waits(step: StepRecord) -> Waits:
+    """Where the device had nothing to do, and where the host waited for it."""
+    events, other = _sync_events(step)
+    return Waits(
+        idle=idle_stretches(step.timeline),
+        row_syncs=tuple(
+            row.calls if row.kind == "sync" else min(events[index], row.calls) for index, row in enumerate(step.rows)
+        ),
+        other_syncs=other,
+    )
+
+
+def idle_stretches(timeline: Timeline) -> tuple[Idle, ...] | None:
+    """Time between the end of all device work so far and the start of the next, from the step's start on.
+
+    Work of all devices and streams counts as one. What is idle behind the last of it is no launch's and left out.
+    `None` when no device worked.
+    """
+    found: list[Idle] = []
+    end_ns, behind, worked = 0.0, NO_ROW, False
+    columns = (timeline.kinds, timeline.rows, timeline.starts_ns, timeline.durations_ns)
+    for kind, row, start_ns, duration_ns in zip(*columns, strict=True):
+        if kind not in _DEVICE_KINDS:
+            continue
+        worked = True
+        if start_ns > end_ns:
+            found.append(Idle(start_ns - end_ns, before=row, behind=behind))
+        if start_ns + duration_ns >= end_ns:
+            end_ns, behind = start_ns + duration_ns, row
+    return tuple(found) if worked else None
+
+
+def place_of(step: StepRecord, row: int) -> str | None:
+    """The place of a row of the timeline; `None` for none."""
+    return None if row == NO_ROW else step.rows[row].place
+
+
+def _sync_events(step: StepRecord) -> tuple[Counter[int], Counter[str]]:
+    """Waits of the host by row; those under no row by the place of the last call that the host had issued."""
+    by_row: Counter[int] = Counter()
+    by_place: Counter[str] = Counter()
+    place = START
+    for kind, row in zip(step.timeline.kinds, step.timeline.rows, strict=True):
+        if kind == _SYNC and row != NO_ROW:
+            by_row[row] += 1
+        elif kind == _SYNC:
+            by_place[place] += 1
+        elif kind == _HOST:
+            place = place_of(step, row) or place
+    return by_row, by_place

@@ -1,0 +1,42 @@
+"""The columns of the table of graph breaks, which only CSV has: text tells each break in lines of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphbench.analysis.break_costs import BreakCost, BreakRow
+from graphbench.report.column import Column
+
+
+def _of_cost(pick: Callable[[BreakCost], object]) -> Callable[[BreakRow], object]:
+    return lambda row: None if row.cost is None else pick(row.cost)
+
+
+def _where(row: BreakRow) -> str:
+    source = row.graph_break.source
+    return f"{source.file}:{source.line}" if source else ""
+
+
+def _counted(pairs: tuple[tuple[str, int], ...]) -> str:
+    return "; ".join(f"{name}: {count}" for name, count in pairs)
+
+
+BREAK_COLUMNS: tuple[Column[BreakRow], ...] = (
+    Column(name="kind", key="kind", kind="text", get=lambda row: row.graph_break.kind),
+    Column(name="region", key="region", kind="text", get=lambda row: row.graph_break.region or ""),
+    Column(name="source", key="source", kind="text", get=_where),
+    Column(name="reason", key="reason", kind="text", get=lambda row: row.graph_break.reason),
+    Column(name="cause", key="cause", kind="text", get=lambda row: row.graph_break.cause),
+    Column(name="hint", key="hint", kind="text", get=lambda row: row.graph_break.hint),
+    Column(name="count", key="count", kind="number", get=lambda row: row.graph_break.count),
+    Column(name="place", key="place", kind="text", get=_of_cost(lambda cost: cost.place)),
+    Column(name="separates", key="separates", kind="text", get=_of_cost(lambda cost: " | ".join(cost.separates))),
+    Column(name="ops", key="ops", kind="number", get=_of_cost(lambda cost: cost.calls)),
+    Column(name="launches", key="launches", kind="number", get=_of_cost(lambda cost: cost.launches)),
+    Column(name="time", key="time", kind="time", get=_of_cost(lambda cost: cost.time_ns)),
+    Column(name="idle", key="idle", kind="time", get=_of_cost(lambda cost: cost.idle_ns)),
+    Column(name="host", key="host", kind="time", get=_of_cost(lambda cost: cost.host_ns)),
+    Column(name="copied", key="copied_bytes", kind="text", get=_of_cost(lambda cost: _counted(cost.copied))),
+    Column(name="syncs", key="syncs", kind="text", get=_of_cost(lambda cost: _counted(cost.syncs))),
+    Column(name="no cost", key="no_cost_reason", kind="text", get=lambda row: row.reason),
+)
