@@ -154,7 +154,7 @@ def test_gaps_dominate_a_loop_of_host_reads() -> None:
     assert (calls(found, "bincount"), calls(found, "max")) == (100, 100)
     assert {row.op_type for row in gap_rows(found, kind="sync")} == {"bincount", "_local_scalar_dense"}
     assert calls(found, kind="sync") == 200  # bincount asks how long its result is
-    assert busy_ns(gap_rows(found)) > 10 * busy_ns(row for row in found.rows if row.kernel is not None)
+    assert busy_ns(gap_rows(found)) > busy_ns(row for row in found.rows if row.kernel is not None)
 
 
 # a disabled function between compiled ops
