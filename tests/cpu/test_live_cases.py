@@ -40,6 +40,8 @@ def threads() -> StepRecord:
     """Two threads, started by the step, each with a region of its own and ten eager ops of a type of their own."""
     with clean():
         models = compiled(square), compiled(cube)
+        for model in models:
+            model(EYE)  # torch 2.11 crashes where two threads compile at once
 
         def work(model: Callable[..., Any], op: Callable[..., Any]) -> None:
             for _ in range(10):
@@ -58,8 +60,7 @@ def threads() -> StepRecord:
 
 
 def test_kernels_of_two_threads_are_counted_once_each(threads: StepRecord) -> None:
-    # Which of the two compiled first is a matter of chance: one has one product, the other two.
-    assert sorted(kernels(threads).values()) == [10, 20]
+    assert kernels(threads) == {"r0/forward": 10, "r1/forward": 20}
 
 
 def test_eager_ops_of_threads_that_the_step_started_are_rows(threads: StepRecord) -> None:
@@ -67,8 +68,8 @@ def test_eager_ops_of_threads_that_the_step_started_are_rows(threads: StepRecord
 
 
 def test_the_gap_behind_a_graph_is_its_own_threads(threads: StepRecord) -> None:
-    behind = {row.op_type: row.place for row in gap_rows(threads, "sinh", "cosh")}
-    assert set(behind.values()) == {"after r0/forward", "after r1/forward"}
+    behind = {(row.op_type, row.place) for row in gap_rows(threads, "sinh", "cosh")}
+    assert behind == {("sinh", "after r0/forward"), ("cosh", "after r1/forward")}
 
 
 # dispatch modes of the user's own
