@@ -20,6 +20,10 @@ LONG_LIST = 8
 """Of longer lists of tensors, as optimizers pass them, a row's key has one spec and all shapes."""
 
 
+Parts = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device, int, bool]
+"""What a spec is made of, later: shape, stride, dtype, device, storage offset, whether it requires grad."""
+
+
 @dataclass(slots=True)
 class GapOp:
     """Gap ops that share a row; `held` are the arguments of the first of them. Other fields as in `StepRow`."""
@@ -34,7 +38,7 @@ class GapOp:
     source: SourceLine | None
     autograd_node: str
     held: HeldArguments | None = None
-    outputs: tuple[TensorSpec, ...] = ()
+    results: tuple[Parts, ...] = ()
     calls: int = 0
     copied_bytes: int = 0
     copied: str = ""
@@ -54,7 +58,7 @@ class GapOp:
             source=self.source,
             autograd_node=self.autograd_node,
             inputs=self.held.specs() if self.held is not None else (),
-            outputs=self.outputs,
+            outputs=tuple(map(_spec, self.results)),
             copied_bytes=self.copied_bytes,
             copied=self.copied,
         )
@@ -186,6 +190,26 @@ class GapOps:
             held=self._holder.hold(args, kwargs, floats=phase != "backward"),
             copied=copied,
         )
+
+
+def parts_of(tensor: torch.Tensor) -> Parts:
+    """What a result is, read quickly between two ops of a live step."""
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        return ((-1,) * tensor.dim(), (), tensor.dtype, tensor.device, 0, tensor.requires_grad)
+    offset: Any = tensor.storage_offset()
+    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, offset, tensor.requires_grad)
+
+
+def _spec(parts: Parts) -> TensorSpec:
+    shape, stride, dtype, device, offset, requires_grad = parts
+    return TensorSpec(
+        shape=tuple(map(int, shape)),
+        stride=tuple(map(int, stride)),
+        dtype=str(dtype).removeprefix("torch."),
+        device=str(device),
+        storage_offset=int(offset),
+        requires_grad=requires_grad,
+    )
 
 
 def op_name(function: Any) -> str:

@@ -14,18 +14,19 @@ from graphbench.capture import source_lines
 from graphbench.capture.gaps import Depth, GapMode, foreign_modes, in_other_threads
 from graphbench.capture.launchers import launches_heard
 from graphbench.capture.user_phases import PhaseClock, phases_heard
+from graphbench.collector import collector_paused
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import Site
 from graphbench.isolate.held import Holder
 from graphbench.measurements import NOT_MEASURED, Measurement
 from graphbench.measuring.compiled import CompiledSide
-from graphbench.measuring.gap_ops import GapOp, GapOps
+from graphbench.measuring.gap_ops import GapOp, GapOps, parts_of
 from graphbench.measuring.places import Places
 from graphbench.regions import Region
 from graphbench.session import Session
 from graphbench.step_records import TIMELINE_KINDS, StepPhase, StepRecord, StepRow, Timeline
-from graphbench.tensors import spec_of, tensors_of
+from graphbench.tensors import tensors_of
 from graphbench.timing import loop
 from graphbench.timing.base import Recording, Timer
 from graphbench.timing.base import Session as TimingSession
@@ -74,7 +75,7 @@ class Recorder:
             self._foreign = stack.enter_context(foreign_modes())
             stack.enter_context(launches_heard(self._on_launch))
             stack.enter_context(in_other_threads(self._in_thread))
-            with opened.session.window(0), self._in_thread() as mode, mode:
+            with collector_paused(), opened.session.window(0), self._in_thread() as mode, mode:
                 self._labels = opened.session
                 self.gaps.skip_numbers()
                 try:
@@ -172,7 +173,7 @@ class Recorder:
         if op.phase == "backward":
             self.gaps.made(result)
         if op.calls == 1:
-            op.outputs = tuple(map(spec_of, tensors_of(result)))
+            op.results = tuple(map(parts_of, tensors_of(result)))
         return result
 
     def _on_launch(self, name: str, call: Callable[[], Any]) -> Any:

@@ -267,6 +267,7 @@ _REQUESTED = ctypes.CFUNCTYPE(
 )
 _COMPLETED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, _U8P, ctypes.c_size_t, ctypes.c_size_t)
 _ALIGNMENT: Final = 8
+_SPARE: Final = 3
 
 
 class Buffers:
@@ -291,11 +292,16 @@ class Buffers:
             self._idle.clear()
         self._bytes = buffer_bytes
         self._chunks = []
+        while len(self._idle) < _SPARE:  # making one takes the ms that a launch would wait for it
+            self._idle.append(self._made())
 
     def take(self) -> list[bytes]:
         """Hand over the contents of all buffers that came back, in order of return. Call it after the flush."""
         chunks, self._chunks = self._chunks, []
         return chunks
+
+    def _made(self) -> Any:
+        return (ctypes.c_uint8 * (self._bytes + _ALIGNMENT))()
 
     # No lock: a collection of garbage inside a callback may launch work, which would re-enter it and wait for itself.
     # Every step below is one append, pop or item assignment.
@@ -305,7 +311,7 @@ class Buffers:
         try:
             storage = self._idle.pop()
         except IndexError:
-            storage = (ctypes.c_uint8 * (buffer_bytes + _ALIGNMENT))()
+            storage = self._made()
         address = ctypes.addressof(storage)
         address += -address % _ALIGNMENT
         self._lent[address] = storage
