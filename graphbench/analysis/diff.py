@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graphbench.analysis.conditions import environment, findings, notes
+from graphbench.analysis.diff_gaps import GapDiffRow, diff_gaps
 from graphbench.analysis.diff_totals import DiffTotal, compare_runs, noise_between_runs, totals
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Verdict, quantile
@@ -48,6 +49,7 @@ class Diff:
 
     Differences of medians below the fraction `noise` are noise between two runs with this `timer`, whose stamps have
     steps of `grain_ns` (0 where that is unknown or does not matter). `findings` may explain all differences at once.
+    `gaps` are the gap ops of both steps, where both recorded one.
     """
 
     before: str
@@ -59,6 +61,7 @@ class Diff:
     rows: tuple[DiffRow, ...]
     notes: tuple[str, ...] = ()
     grain_ns: float = 0.0
+    gaps: tuple[GapDiffRow, ...] = ()
     findings: tuple[str, ...] = ()
 
 
@@ -99,6 +102,7 @@ def diff(before: ProfileRecord, after: ProfileRecord, *, names: tuple[str, str] 
         environment=tuple(environment(before, after)),
         totals=tuple(totals(before, after, grain)),
         rows=tuple(rows),
+        gaps=diff_gaps(before, after, grain),
         notes=tuple(notes(before, after)),
     )
 

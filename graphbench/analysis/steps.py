@@ -24,8 +24,9 @@ class StepSummary:
     """The figures of a whole step; times are medians in nanoseconds, `None` where not known.
 
     `plain_ns` is the wall time of the step without any instrument, of `n_plain` steps; `wall_ns` that of the recorded
-    one. `rows_ns` adds up all rows. `wrapper_ns` is what passes between rows where busy time is wall time.
-    `gap_share` is what ran outside compiled graphs: of the device time of all rows, or of the host's time on the CPU.
+    one. `rows_ns` adds up all rows. `wait_ns` is the host's time in synchronisations, `wrapper_ns` what passes between
+    rows where busy time is wall time. `gap_share` is what ran outside compiled graphs: of the device time of all rows,
+    or of the host's time on the CPU.
     """
 
     timer: TimerName
@@ -37,6 +38,7 @@ class StepSummary:
     wrapper_ns: float | None
     launches: int | None
     syncs: int
+    wait_ns: float | None
     gap_share: float | None
     places: tuple[PlaceRow, ...]
 
@@ -101,6 +103,7 @@ def step_summary(step: StepRecord, digest: Digest | None = None) -> StepSummary:
         wrapper_ns=None if run.wrapper_ns is None else quantile(run.wrapper_ns, 0.5),
         launches=run.n_kernels,
         syncs=waits.n_syncs,
+        wait_ns=waits.wait_ns,
         gap_share=_gap_share(step, places, digest),
         places=places,
     )

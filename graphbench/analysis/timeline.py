@@ -24,15 +24,17 @@ class Idle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """`idle` is `None` where the timeline has no device work.
+    """`idle` and `wait_ns`, the time that the host waited in all, are `None` where the timeline has no device work.
 
     `row_syncs` counts, for every row of the step, its calls that made the host wait for a device; `other_syncs` what
-    did so under no row, such as `torch.cuda.synchronize()`, by the place that the host was in.
+    did so under no row, such as `torch.cuda.synchronize()`, by the place that the host was in. Without device work in
+    the timeline a row that reads a value counts with all its calls; with it, one that reads a tensor of the host not.
     """
 
     idle: tuple[Idle, ...] | None
     row_syncs: tuple[int, ...]
     other_syncs: Mapping[str, int]
+    wait_ns: float | None
 
     @property
     def n_syncs(self) -> int:
@@ -42,13 +44,16 @@ class Waits:
 
 def find_waits(step: StepRecord) -> Waits:
     """Where the device had nothing to do, and where the host waited for it."""
+    timeline = step.timeline
+    idle = idle_stretches(timeline)
     events, other = _sync_events(step)
+    reads = [row.calls if row.kind == "sync" and idle is None else 0 for row in step.rows]
+    waited = [ns for kind, ns in zip(timeline.kinds, timeline.durations_ns, strict=True) if kind == _SYNC]
     return Waits(
-        idle=idle_stretches(step.timeline),
-        row_syncs=tuple(
-            row.calls if row.kind == "sync" else min(events[index], row.calls) for index, row in enumerate(step.rows)
-        ),
+        idle=idle,
+        row_syncs=tuple(max(reads[index], min(events[index], row.calls)) for index, row in enumerate(step.rows)),
         other_syncs=other,
+        wait_ns=None if idle is None else sum(waited),
     )
 
 

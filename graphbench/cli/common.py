@@ -248,7 +248,7 @@ def _failures(record: ProfileRecord) -> Iterator[tuple[str, str]]:
             yield from _failed(f"{region.key} {kernel.key}", kernel.isolated, kernel.in_graph)
     if record.step is not None:
         for step_row in record.step.rows:
-            yield from _failed(f"step {step_row.name}", step_row.in_graph)
+            yield from _failed(f"step {step_row.name}", step_row.isolated, step_row.in_graph)
 
 
 def _failed(name: str, *measurements: Measurement) -> Iterator[tuple[str, str]]:

@@ -33,7 +33,9 @@ class ShowCommand(Command[ShowOptions]):
             "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
         )
         parser.add_argument(
-            "--table", choices=("nodes", "fusions"), help="which table --format csv prints; default: nodes"
+            "--table",
+            choices=("nodes", "fusions", "gaps", "places", "step", "breaks"),
+            help="which table --format csv prints; default: nodes",
         )
         add_view_flags(parser)
 

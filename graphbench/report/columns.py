@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphbench.analysis.diff import DiffRow
+from graphbench.analysis.diff_gaps import GapDiffRow
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
 from graphbench.errors import UsageError
@@ -13,7 +14,7 @@ from graphbench.measurements import Comparison
 from graphbench.records import NodeRole, Role
 from graphbench.report.column import Column
 from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, of_one_call
-from graphbench.report.gaps_table import GAP_COLUMNS, GAP_LINE_COLUMNS
+from graphbench.report.gaps_table import GAP_COLUMNS, GAP_LINE_COLUMNS, SHORT_PHASES
 from graphbench.report.groups_table import GROUP_COLUMNS
 from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_source
 from graphbench.report.node_columns import NODE_COLUMNS, TRAINING_NODE_COLUMNS, row_marks, tail_ratio
@@ -193,5 +194,20 @@ DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (
     Column(name="delta", key="delta", kind="time", get=lambda row: row.delta_ns),
     Column(name="after/\nbefore", key="ratio", kind="ratio", get=lambda row: row.ratio),
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
+    Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
+)
+
+GAP_DIFF_COLUMNS: tuple[Column[GapDiffRow], ...] = (
+    Column(name="gap op", key="op_type", kind="text", get=lambda row: row.op_type, shrink=14, shorten=shorten_head),
+    Column(name="in", key="phase", kind="text", get=lambda row: SHORT_PHASES[row.phase], shrink=3),
+    Column(name="place", key="place", kind="text", get=lambda row: row.place, shown="several", shrink=12),
+    Column(name="change", key="change", kind="text", get=lambda row: row.change, shown="several", shrink=5),
+    Column(name="calls\nbefore", key="calls_before", kind="number", get=lambda row: row.calls_before),
+    Column(name="calls\nafter", key="calls_after", kind="number", get=lambda row: row.calls_after),
+    Column(name="before", key="before", kind="time", get=lambda row: row.before_ns),
+    Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),
+    Column(name="delta", key="delta", kind="time", get=lambda row: row.delta_ns),
+    Column(name="after/\nbefore", key="ratio", kind="ratio", get=lambda row: row.ratio),
+    Column(name="1 call", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
     Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
 )

@@ -10,11 +10,11 @@ from graphbench.analysis.stats import SAME_WITHIN
 from graphbench.analysis.views import sort_rows
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import DIFF_COLUMNS
+from graphbench.report.columns import DIFF_COLUMNS, GAP_DIFF_COLUMNS
 from graphbench.report.grid import build, draw, wrap
 from graphbench.report.names import clean
 from graphbench.report.overview import names_text
-from graphbench.units import format_percent
+from graphbench.units import count_text, format_percent
 
 _TOTAL_COLUMNS: tuple[Column[DiffTotal], ...] = (
     Column(name="total (uninstrumented)", key="name", kind="text", get=lambda row: row.name),
@@ -57,12 +57,26 @@ def render_diff(result: Diff, *, top: int | None = None, width: int = DEFAULT_WI
         lines += ["", draw(build(DIFF_COLUMNS, rows, wide=False), width)]
     if any(row.repeats for row in rows):
         lines.append("= repeats the measurements of an equal node, and is counted with it")
+    lines += _gaps(result, top, width)
     reasons: dict[str, list[str]] = {}
     for row in result.rows:
         if row.reason:
             reasons.setdefault(row.reason, []).append(row.name)
     lines += [f"– {clean(reason)}: {names_text(names)}" for reason, names in reasons.items()]
     return wrap(lines, width)
+
+
+def _gaps(result: Diff, top: int | None, width: int) -> list[str]:
+    """The gap ops of two steps, the largest change of time first."""
+    if not result.gaps:
+        return []
+    keys = {"change": lambda row: None if row.delta_ns is None else abs(row.delta_ns)}
+    rows = sort_rows(result.gaps, keys, "change", top)
+    count = f"{len(rows)} of {len(result.gaps)}" if len(rows) < len(result.gaps) else f"{len(rows)}"
+    title = f"Gap ops ({count}; times of all calls in one recorded step each, verdicts of one call alone)"
+    reasons = Counter(row.reason for row in result.gaps if row.reason)
+    told = [f"– {clean(reason)}: {count_text(times, 'gap op')}" for reason, times in reasons.items()]
+    return ["", title, draw(build(GAP_DIFF_COLUMNS, rows, wide=False), width), *told]
 
 
 def _counts(result: Diff) -> str:

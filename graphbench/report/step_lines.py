@@ -40,7 +40,8 @@ def step_lines(step: StepSummary) -> Iterator[str]:
     counts = [] if step.launches is None else [count_text(step.launches, "kernel")]
     if step.launches_per_ms is not None:
         counts.append(f"{format_number(step.launches_per_ms)} launches per ms")
-    yield f"step: {', '.join([*counts, count_text(step.syncs, 'synchronisation')])}"
+    waits = f", in which the host waits {format_duration(step.wait_ns)}" if step.syncs and step.wait_ns else ""
+    yield f"step: {', '.join([*counts, count_text(step.syncs, 'synchronisation')])}{waits}"
 
 
 def nothing_compiled_line(record: ProfileRecord) -> str:

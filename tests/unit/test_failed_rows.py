@@ -37,3 +37,9 @@ def test_failed_gap_op_is_a_failed_row() -> None:
     run = cpu_run([measurement(1.0)])
     step = StepRecord(run=run, rows=(StepRow(name="aten.add", op_type="add", in_graph=FAILED),))
     assert failed_rows(profile(step=step)) == ("step aten.add: it broke",)
+
+
+def test_gap_op_that_failed_alone_is_a_failed_row() -> None:
+    run = cpu_run([measurement(1.0)])
+    row = StepRow(name="aten.add", op_type="add", in_graph=measurement(1.0), isolated=FAILED)
+    assert failed_rows(profile(step=StepRecord(run=run, rows=(row,)))) == ("step aten.add: it broke",)

@@ -61,7 +61,9 @@ def test_the_step_line_says_what_rows_explain_of_the_uninstrumented_time() -> No
 
 
 def test_launches_and_synchronisations_are_counted() -> None:
-    assert "step: 17 kernels, 42.5 launches per ms, 1 synchronisation" in lines(training_step())
+    assert "step: 17 kernels, 42.5 launches per ms, 1 synchronisation, in which the host waits 1.000 µs" in lines(
+        training_step()
+    )
 
 
 def test_on_the_cpu_rows_and_what_lies_between_them_make_up_the_step() -> None:

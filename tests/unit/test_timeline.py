@@ -76,9 +76,18 @@ def test_without_device_work_no_place_is_called_host_bound() -> None:
     assert [(row.idle_ns, row.host_bound, row.launches) for row in found] == [(None, None, None)] * 2
 
 
-def test_a_row_that_synchronises_counts_its_calls_whatever_the_timeline_shows() -> None:
-    waits = find_waits(step([("sync", 1, 1.0, 1.0), ("sync", 1, 2.0, 1.0)]))
-    assert waits.row_syncs == (0, 1)
+def test_a_row_that_reads_a_value_counts_its_calls_where_no_device_is_seen() -> None:
+    assert find_waits(step([])).row_syncs == (0, 1)
+
+
+def test_a_row_that_reads_a_value_of_the_host_waits_for_no_device() -> None:
+    waits = find_waits(step([("kernel", 0, 0.0, 1.0)]))
+    assert (waits.row_syncs, waits.wait_ns) == ((0, 0), 0.0)
+
+
+def test_waits_of_the_host_add_up() -> None:
+    waits = find_waits(step([("kernel", 0, 0.0, 1.0), ("sync", 1, 1.0, 2.0), ("sync", -1, 5.0, 4.0)]))
+    assert (waits.row_syncs, waits.wait_ns) == ((0, 1), 6_000.0)
 
 
 def test_another_row_synchronises_when_the_host_waited_in_it_at_most_once_a_call() -> None:
@@ -89,7 +98,7 @@ def test_another_row_synchronises_when_the_host_waited_in_it_at_most_once_a_call
 def test_a_synchronisation_of_no_row_is_where_the_host_was() -> None:
     waits = find_waits(step([("sync", -1, 0.0, 1.0), ("host", 1, 2.0, 1.0), ("sync", -1, 4.0, 1.0)]))
     assert dict(waits.other_syncs) == {"start": 1, "after r0/forward": 1}
-    assert waits.n_syncs == 3
+    assert waits.n_syncs == 3  # and the row that reads a value
 
 
 def test_places_that_only_rows_name_are_listed_without_a_host_time() -> None:
