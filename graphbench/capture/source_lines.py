@@ -90,7 +90,8 @@ def of_caller() -> Caller:
     Code of the user's inside an optimizer of torch's is a closure where grad mode is on; where it is off, it is the
     user's own optimizer, whose `step` torch wraps.
 
-    Source: `torch.optim.Optimizer.profile_hook_step`; `torch.autograd.graph._engine_run_backward`, torch 2.11 to 2.14.
+    Source: `torch.optim.Optimizer.profile_hook_step`; `torch.autograd.graph._engine_run_backward`,
+        `torch.autograd._make_grads`, torch 2.11 to 2.14.
     """
     frame = sys._getframe(1)
     source: SourceLine | None = None
@@ -123,6 +124,6 @@ def _kind(code: CodeType) -> int:
     file = code.co_filename
     if file.startswith(OPTIMIZERS):
         return _OPTIMIZER
-    if code.co_name == "_engine_run_backward" and file.startswith(LIBRARY):
+    if code.co_name in ("_engine_run_backward", "_make_grads") and file.startswith(LIBRARY):
         return _ENGINE
     return _LIBRARY if file.startswith(LIBRARY) or file.startswith("<") else _USER

@@ -95,9 +95,9 @@ class GapOps:
 
     def find(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], place: str, user_phase: str) -> GapOp:
         """The row of one call, with the call counted and, the first time, its arguments kept."""
-        phase, source, node = self._origin()
+        phase, source, node, from_engine = self._origin()
         where = (source.file, source.line) if source is not None else node
-        adds_up = bool(node) and self._adds_up(function, args)
+        adds_up = from_engine and self._adds_up(function, args)
         key = (place, phase, user_phase, node, where, adds_up, function, _key_of(function, args, kwargs))
         op = self.rows.get(key)
         if op is None:
@@ -128,7 +128,7 @@ class GapOps:
 
     def launch(self, name: str, place: str, user_phase: str) -> GapOp:
         """The row of a launch that torch's dispatcher does not see, with the launch counted."""
-        phase, source, node = self._origin()
+        phase, source, node, _ = self._origin()
         where = (source.file, source.line) if source is not None else node
         key = (place, phase, user_phase, node, where, name)
         op = self.rows.get(key)
@@ -138,23 +138,23 @@ class GapOps:
         op.calls += 1
         return op
 
-    def _origin(self) -> tuple[StepPhase, SourceLine | None, str]:
-        """Phase, line and autograd node of the call in progress."""
+    def _origin(self) -> tuple[StepPhase, SourceLine | None, str, bool]:
+        """Phase, line and autograd node of the call in progress; whether autograd itself calls, not the user's code."""
         caller = source_lines.of_caller()
         if torch._C._current_graph_task_id() == -1:
             phase: StepPhase = "optimizer" if caller.optimizer else "backward" if caller.engine else "forward"
             if phase == "forward":
                 self._claim_number(caller.source)
-            return phase, caller.source, ""
+            return phase, caller.source, "", False
         node: Any = torch._C._current_autograd_node()
         if node is None:
-            return "backward", None if caller.engine else caller.source, ""
+            return "backward", None if caller.engine else caller.source, "", False
         if node is not self._node.node:
             self._node.node, self._node.made = node, set()
         name = node.name().rpartition("::")[2]
         if caller.source is not None and not caller.engine:  # the user's own backward or hook
-            return "backward", caller.source, name
-        return "backward", self._lines.get(node._sequence_nr()), name
+            return "backward", caller.source, name, False
+        return "backward", self._lines.get(node._sequence_nr()), name, True
 
     def _claim_number(self, source: SourceLine | None) -> None:
         number = torch.autograd._get_sequence_nr()  # type: ignore[attr-defined]

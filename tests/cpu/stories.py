@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import thread as pools
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 import graphbench
 from graphbench import session
@@ -143,7 +145,19 @@ def traces_left() -> list[str]:
         if graph.artifact is not None and not is_plain(graph)
     ]
     mode = _get_current_dispatch_mode()
-    return hooked + ([f"dispatch mode {mode}"] if mode is not None else [])
+    patched = [name for name, (owner, attribute, before) in _PATCHABLE.items() if vars(owner)[attribute] is not before]
+    return hooked + patched + ([f"dispatch mode {mode}"] if mode is not None else [])
+
+
+_PATCHABLE: dict[str, tuple[type, str, object]] = {
+    f"{owner.__name__}.{attribute}": (owner, attribute, vars(owner)[attribute])
+    for owner, attribute in (
+        (threading.Thread, "_bootstrap_inner"),
+        (pools._WorkItem, "run"),
+        (TorchDispatchMode, "__enter__"),
+        (torch.cuda.CUDAGraph, "replay"),
+    )
+}
 
 
 @contextlib.contextmanager

@@ -1,0 +1,323 @@
+"""Gap ops as rows: which calls share one, whose line it is, what is kept of its arguments, and what it costs alone."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import graphbench
+from graphbench.isolate.held import Holder, Stub
+from graphbench.step_records import StepRecord, StepRow
+from tests.cpu.live import gap_rows
+from tests.cpu.stories import QUICK, traces_left
+
+WIDTH = 8
+
+
+def recorded(step: Callable[[], Any]) -> StepRecord:
+    with graphbench.record() as recording:
+        step()
+    return recording.step
+
+
+def profiled(step: Callable[[], Any]) -> StepRecord:
+    found = graphbench.profile(step, **QUICK).record.step
+    assert found is not None
+    return found
+
+
+def line_of(function: Callable[..., Any], text: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(index for index, line in enumerate(lines) if text in line)
+
+
+def row(step: StepRecord, op_type: str, **fields: Any) -> StepRow:
+    (found,) = [
+        entry
+        for entry in gap_rows(step, op_type)
+        if all(getattr(entry, name) == value for name, value in fields.items())
+    ]
+    return found
+
+
+# which calls share a row
+
+
+def test_a_number_that_changes_with_every_call_makes_no_row_of_each() -> None:
+    x = torch.ones(WIDTH)
+    assert row(recorded(lambda: [x * (0.5 * i) for i in range(5)]), "mul").calls == 5
+
+
+def test_views_of_other_positions_share_a_row() -> None:
+    x = torch.ones(WIDTH, WIDTH)
+    assert row(recorded(lambda: [x[i] for i in range(5)]), "select").calls == 5
+
+
+def test_other_shapes_at_one_line_are_other_rows() -> None:
+    xs = [torch.ones(size) for size in (2, 3, 2)]
+    found = recorded(lambda: [x.exp() for x in xs])
+    assert [(entry.outputs[0].shape, entry.calls) for entry in gap_rows(found, "exp")] == [((2,), 2), ((3,), 1)]
+
+
+def test_other_layouts_at_one_line_are_other_rows() -> None:
+    x = torch.ones(2, 3)
+    found = recorded(lambda: [y.exp() for y in (x, x.t().contiguous().t())])
+    assert len(gap_rows(found, "exp")) == 2
+
+
+# whose line it is
+
+
+def test_an_op_of_the_backward_has_the_line_of_its_forward() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+
+    def step() -> None:
+        hidden = w.sinh()
+        loss = hidden.cosh().sum()
+        loss.backward()
+
+    found = recorded(step)
+    lines = {entry.autograd_node: entry.source.line for entry in found.rows if entry.autograd_node and entry.source}
+    assert lines["SinhBackward0"] == line_of(step, "w.sinh()")
+    assert lines["CoshBackward0"] == line_of(step, "hidden.cosh()")
+
+
+class Doubled(torch.autograd.Function):
+    """Multiplies by two, backward too."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return torch.add(gradient, gradient)
+
+
+def test_a_backward_of_the_users_own_has_its_own_line() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+    found = recorded(lambda: Doubled.apply(w).sum().backward())  # type: ignore[no-untyped-call]
+    added = row(found, "add", phase="backward")
+    assert added.source is not None
+    assert (added.source.line, added.source.function) == (line_of(Doubled.backward, "torch.add"), "backward")
+
+
+def test_the_first_gradient_is_backwards_although_no_node_makes_it() -> None:
+    w = torch.ones((), requires_grad=True)
+    assert row(recorded(lambda: (w * 2).backward()), "ones_like").phase == "backward"
+
+
+class Descent(torch.optim.Optimizer):
+    """An optimizer of the user's own."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params, {})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                moved(parameter)
+
+
+def moved(parameter: torch.Tensor) -> None:
+    parameter.sub_(parameter.grad, alpha=0.1)
+
+
+def test_an_optimizer_of_the_users_own_is_an_optimizer() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+    optimizer = Descent([w])
+
+    def step() -> None:
+        w.sum().backward()
+        optimizer.step()
+
+    assert row(recorded(step), "sub_").phase == "optimizer"
+
+
+def test_a_closure_that_an_optimizer_calls_is_forward_and_backward() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+    optimizer = torch.optim.LBFGS([w], max_iter=1)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = w.cosh().sum()
+        loss.backward()
+        return loss
+
+    found = recorded(lambda: optimizer.step(closure))  # type: ignore[arg-type]
+    assert {entry.phase for entry in gap_rows(found, "cosh")} == {"forward"}
+    assert {entry.phase for entry in gap_rows(found, "sinh")} == {"backward"}
+
+
+# accumulation
+
+
+def test_gradients_of_two_uses_are_added_up_by_autograd() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+    found = recorded(lambda: (w.sinh() + w.cosh()).sum().backward())
+    assert (row(found, "add", phase="backward").kind, row(found, "add", phase="forward").kind) == ("accumulation", "op")
+
+
+def test_adding_to_a_gradient_that_is_there_is_accumulation() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+    w.grad = torch.zeros(WIDTH)
+    assert row(recorded(lambda: w.sinh().sum().backward()), "add_").kind == "accumulation"
+
+
+def test_an_addition_that_a_backward_needs_itself_is_none() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+    found = recorded(lambda: Doubled.apply(w.exp()).sum().backward())  # type: ignore[no-untyped-call]
+    made_by_the_user = row(found, "add", phase="backward")
+    assert made_by_the_user.autograd_node == "DoubledBackward"
+    assert made_by_the_user.kind == "op"
+
+
+def test_recording_makes_autograd_copy_no_gradient() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+    x = torch.ones(WIDTH)
+    found = recorded(lambda: (w * x).sinh().sum().backward())
+    assert [entry.op_type for entry in found.rows if entry.op_type in ("clone", "copy_")] == []
+
+
+# copies and reads
+
+
+def test_a_copy_between_devices_tells_its_direction_and_bytes() -> None:
+    x = torch.ones(WIDTH)
+    copied = row(recorded(lambda: [x.to("meta") for _ in range(2)]), "_to_copy")
+    assert (copied.kind, copied.copied, copied.copied_bytes) == ("copy", "cpu to meta", 2 * WIDTH * 4)
+
+
+def test_a_cast_is_no_copy_between_devices() -> None:
+    x = torch.ones(WIDTH)
+    assert row(recorded(lambda: x.double()), "_to_copy").kind == "op"
+
+
+def test_a_mask_is_read_by_the_host_and_an_index_is_not() -> None:
+    x = torch.arange(WIDTH)
+    found = recorded(lambda: (x[x > 2], x[torch.arange(3)]))
+    assert sorted(entry.kind for entry in gap_rows(found, "index")) == ["op", "sync"]
+
+
+# what is kept, and what an op costs alone
+
+
+def test_every_gap_op_is_timed_alone_on_what_it_was_given() -> None:
+    x = torch.ones(WIDTH, WIDTH)
+    alone = row(profiled(lambda: x.mm(x)), "mm").isolated
+    assert (alone.status, alone.values) == ("ok", "captured")
+
+
+def test_equal_gap_ops_are_measured_once() -> None:
+    x = torch.ones(WIDTH, WIDTH)
+
+    def step() -> None:
+        x.mm(x)
+        x.mm(x)
+
+    first, second = gap_rows(profiled(step), "mm")
+    assert (first.isolated.shared_with, second.isolated.shared_with) == (None, first.name)
+    assert second.isolated.samples is first.isolated.samples
+
+
+def test_gradients_are_made_anew_for_measuring_alone() -> None:
+    w = torch.ones(WIDTH, requires_grad=True)
+    alone = row(profiled(lambda: w.sinh().sum().backward()), "cosh").isolated
+    assert alone.status == "ok"
+    assert row(profiled(lambda: w.sinh().sum().backward()), "expand", phase="backward").isolated.values == "synthetic"
+
+
+def test_indices_that_were_overwritten_since_are_not_read_again() -> None:
+    table, index = torch.ones(WIDTH, WIDTH), torch.arange(3)
+
+    def step() -> None:
+        index.fill_(1)
+        table.index_select(0, index)
+        index.fill_(2)
+
+    alone = row(profiled(step), "index_select").isolated
+    assert (alone.status, alone.reason) == (
+        "skipped",
+        "what an integer argument held was overwritten later in the step",
+    )
+
+
+def test_an_integer_that_an_op_itself_writes_is_no_index() -> None:
+    count = torch.zeros((), dtype=torch.int64)
+    assert row(profiled(lambda: count.add_(1)), "add_").isolated.status == "ok"
+
+
+def test_measuring_alone_leaves_what_ops_write_as_the_steps_left_it() -> None:
+    count = torch.zeros(())
+    profiled(lambda: count.add_(1))
+    assert float(count) == 3  # two warm-ups and the recorded step
+
+
+def test_past_the_budget_only_the_spec_is_kept() -> None:
+    x = torch.ones(WIDTH)
+    held = Holder(budget_bytes=WIDTH * 4).hold((x, torch.ones(WIDTH)), {})
+    assert held.args[0] is x
+    assert isinstance(held.args[1], Stub)
+    assert not held.whole
+
+
+def test_what_is_held_already_costs_nothing() -> None:
+    x, holder = torch.ones(WIDTH), Holder(budget_bytes=WIDTH * 4)
+    assert [holder.hold((x,), {}).whole for _ in range(3)] == [True, True, True]
+    assert holder.held_bytes == WIDTH * 4
+
+
+def test_a_held_tensor_keeps_no_autograd_graph_alive() -> None:
+    held = Holder(1 << 20).hold((torch.ones(WIDTH, requires_grad=True) * 2,), {})
+    assert held.args[0].grad_fn is None
+
+
+@pytest.mark.parametrize(("shape", "stride"), [((2, 3), (3, 1)), ((2, 3), (1, 2)), ((4, 5), (0, 0)), ((0, 3), (3, 1))])
+def test_a_tensor_made_anew_has_the_layout_of_the_one_that_was(shape: tuple[int, ...], stride: tuple[int, ...]) -> None:
+    made = Stub(shape, stride, torch.float32, torch.device("cpu"), 3).made()
+    assert (tuple(made.shape), made.stride(), made.storage_offset()) == (shape, stride, 3)
+
+
+def test_a_list_of_tensors_is_kept_as_it_is_although_its_owner_changes_it() -> None:
+    owned = [torch.ones(1), torch.ones(2)]
+    held = Holder(1 << 20).hold((owned,), {})
+    owned.clear()
+    assert [spec.shape for spec in held.specs()] == [(1,), (2,)]
+
+
+# nothing is left behind
+
+
+def test_a_block_that_raises_leaves_nothing_behind() -> None:
+    def block() -> None:
+        with graphbench.record():
+            nn.Linear(2, 2)(torch.ones(1, 2))
+            raise ValueError("late")
+
+    with pytest.raises(ValueError, match="late"):
+        block()
+    assert traces_left() == []
+
+
+def test_a_thread_that_outlives_the_block_is_left_alone() -> None:
+    go, results = threading.Event(), []
+
+    def late() -> None:
+        go.wait(10)
+        results.append(torch.ones(2) + 1)
+
+    with graphbench.record() as recording:
+        thread = threading.Thread(target=late)
+        thread.start()
+    go.set()
+    thread.join()
+    assert [float(result.sum()) for result in results] == [4.0]
+    assert gap_rows(recording.step, "add") == []
+    assert traces_left() == []
