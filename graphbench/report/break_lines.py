@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from graphbench.analysis.break_costs import NO_STEP, BreakCost, BreakRow, break_rows
 from graphbench.analysis.digest import Digest
@@ -14,7 +14,7 @@ from graphbench.step_records import BreakKind, Recompile
 from graphbench.units import count_text, format_bytes, format_duration
 
 BREAKS_SHOWN = 20
-TEXT_WIDTH = 240
+TEXT_WIDTH = 160
 _KIND_WORDS: dict[BreakKind, str] = {
     "break": "",
     "disabled": "disabled function: ",
@@ -24,36 +24,39 @@ _KIND_WORDS: dict[BreakKind, str] = {
 
 
 def break_lines(record: ProfileRecord, digest: Digest | None = None, *, wide: bool = False) -> list[str]:
-    """Graph breaks by cost, recompiles and notes; what several regions note is told once. `wide` lists every break."""
+    """Graph breaks by cost, recompiles and notes; what several regions note is told once.
+
+    `wide` lists every break, and their texts in full.
+    """
     times = sum(entry.count for entry in record.breaks)
     often = f" ({times} times in all)" if times > len(record.breaks) else ""
     lines = [f"graph breaks: {len(record.breaks) or 'none'}{often}; recompiles: {len(record.recompiles)}"]
     rows = break_rows(record, digest)
     shown = rows if wide else rows[:BREAKS_SHOWN]
     for number, row in enumerate(shown, start=1):
-        lines += _break(number if len(rows) > 1 else None, row)
+        lines += _break(number if len(rows) > 1 else None, row, _whole if wide else _short)
     if len(shown) < len(rows):
         lines.append(f"  and {count_text(len(rows) - len(shown), 'cheaper break')}; wide lists them")
-    lines += [f"  {_recompile(entry)}" for entry in record.recompiles]
+    lines += [f"  {_recompile(entry, _whole if wide else _short)}" for entry in record.recompiles]
     return lines + list(_notes(record))
 
 
-def _break(number: int | None, row: BreakRow) -> Iterator[str]:
+def _break(number: int | None, row: BreakRow, cut: Callable[[str], str]) -> Iterator[str]:
     entry = row.graph_break
     ends = f" (ends {entry.region})" if entry.region else ""
     times = f" ({entry.count} times)" if entry.count > 1 else ""
-    head = f"{f'{number}. ' if number else ''}{_where(entry.source)}: {_KIND_WORDS[entry.kind]}{_short(entry.reason)}"
+    head = f"{f'{number}. ' if number else ''}{_where(entry.source)}: {_KIND_WORDS[entry.kind]}{cut(entry.reason)}"
     yield f"  {head}{ends}{times}"
     if entry.cause and entry.cause not in entry.reason:
-        yield f"    cause: {_short(entry.cause)}"
+        yield f"    cause: {cut(entry.cause)}"
     if row.cost is not None:
         yield f"    cost: {cost_text(row.cost)}"
     elif row.told_with is not None:
-        yield f"    cost: that of {row.told_with + 1}., the same gap"
+        yield f"    cost: that of {row.told_with + 1}., the same ops"
     elif row.reason and row.reason != NO_STEP:
         yield f"    cost: not placed: {row.reason}"
     if entry.hint:
-        yield f"    hint: {_short(entry.hint)}"
+        yield f"    hint: {cut(entry.hint)}"
 
 
 def cost_text(cost: BreakCost) -> str:
@@ -72,9 +75,9 @@ def cost_text(cost: BreakCost) -> str:
     return clean(f"{between}: {'; '.join(parts)}")
 
 
-def _recompile(entry: Recompile) -> str:
+def _recompile(entry: Recompile, cut: Callable[[str], str]) -> str:
     made = f" ({entry.region})" if entry.region else ""
-    why = _short(entry.guard) if entry.guard else "the guard that failed is not known"
+    why = cut(entry.guard) if entry.guard else "the guard that failed is not known"
     where = f" {_where(entry.source)}" if entry.source else ""
     return f"recompile {clean(entry.compile_id)}{made}{where}: {why}"
 
@@ -84,7 +87,11 @@ def _where(source: SourceLine | None) -> str:
 
 
 def _short(text: str) -> str:
-    return shorten_head(clean(" ".join(text.split())), TEXT_WIDTH)
+    return shorten_head(_whole(text), TEXT_WIDTH)
+
+
+def _whole(text: str) -> str:
+    return clean(" ".join(text.split()))
 
 
 def _notes(record: ProfileRecord) -> Iterator[str]:

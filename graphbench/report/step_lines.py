@@ -36,7 +36,8 @@ def step_lines(step: StepSummary) -> Iterator[str]:
     cost = f" ({format_ratio(step.recording)})" if step.recording is not None else ""
     yield f"step: {plain}, {format_duration(step.wall_ns)} recorded{cost}; {_explained(step)}"
     if step.recording is not None and step.recording > 1 + CLOSE:
-        yield "step: recording made it longer: host times, and idle times by place, are the recorded step's"
+        whose = "host times, and idle times by place," if step.on_device else "times of rows and places"
+        yield f"step: recording made it longer: {whose} are the recorded step's"
     counts = [] if step.launches is None else [count_text(step.launches, "kernel")]
     if step.launches_per_ms is not None:
         counts.append(f"{format_number(step.launches_per_ms)} launches per ms")
@@ -47,7 +48,7 @@ def step_lines(step: StepSummary) -> Iterator[str]:
 def nothing_compiled_line(record: ProfileRecord) -> str:
     """That the whole step ran eagerly, and why, as far as a break tells."""
     if not record.breaks:
-        return "nothing was compiled: every op ran eagerly"
+        return "nothing was compiled, every op ran eagerly: no graph break is known, so nothing was asked to compile"
     first = record.breaks[0]
     where = f" ({first.source.file}:{first.source.line})" if first.source else ""
     return f"nothing was compiled, every op ran eagerly: {clean(first.reason)}{clean(where)}"

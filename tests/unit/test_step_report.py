@@ -108,6 +108,13 @@ def test_rows_that_no_kernel_was_counted_for_are_called_rows() -> None:
     assert any("attributed 100.00 % (3 rows, 0 unattributed" in line for line in lines(host_step()))
 
 
+def test_a_step_that_nobody_asked_to_compile_is_said_to_be_one() -> None:
+    text = lines(dataclasses.replace(eager_step(), breaks=()))
+    assert (
+        "nothing was compiled, every op ran eagerly: no graph break is known, so nothing was asked to compile" in text
+    )
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +208,7 @@ def test_a_break_that_cannot_be_placed_says_so() -> None:
 def test_breaks_of_one_gap_tell_its_cost_once() -> None:
     breaks = (GraphBreak(reason="a", region="r0"), GraphBreak(reason="b", region="r0"))
     found = lines(dataclasses.replace(training_step(), breaks=breaks))
-    assert "    cost: that of 1., the same gap" in found
+    assert "    cost: that of 1., the same ops" in found
 
 
 def test_without_a_step_a_break_has_no_cost_line() -> None:
@@ -215,6 +222,13 @@ def test_only_the_most_expensive_breaks_are_listed_unless_wide() -> None:
     record = dataclasses.replace(profile(), breaks=tuple(GraphBreak(reason=f"why {i}") for i in range(25)))
     assert "  and 5 cheaper breaks; wide lists them" in lines(record)
     assert "why 24" in table(record, wide=True)
+
+
+def test_long_texts_of_a_break_are_cut_unless_wide() -> None:
+    record = dataclasses.replace(profile(), breaks=(GraphBreak(reason="why", hint="word " * 60 + "end"),))
+    (hint,) = (line for line in lines(record) if "hint: " in line)
+    assert len(hint) == len("    hint: ") + 160
+    assert "word end" in " ".join(table(record, wide=True).split())
 
 
 def test_a_recompile_names_the_guard_that_failed() -> None:
