@@ -11,8 +11,20 @@ from torch import distributed, nn
 from torch.utils.checkpoint import checkpoint
 
 from graphbench.step_records import StepRecord
-from tests.cpu.live import Plain, calls, code_of, gap_rows, kernels, recorded
-from tests.cpu.stories import batch, compiled
+from tests.cpu.stories import WIDTH, batch, compiled
+from tests.live import calls, code_of, gap_rows, kernels, recorded
+
+
+class Plain(nn.Module):
+    """One matrix product: nothing to build in C++."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
 
 # several backwards
 
@@ -80,7 +92,7 @@ def test_an_evaluation_between_training_forwards_is_a_region_of_its_own() -> Non
 
 
 def test_micro_batches_share_rows_and_their_gradients_are_added_up() -> None:
-    net, parts = Plain(), batch(16, 16).chunk(4)
+    net, parts = Plain(), batch(16, WIDTH).chunk(4)
     model = compiled(net)
 
     def step() -> None:

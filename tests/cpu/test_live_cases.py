@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import graphbench
 from graphbench.records import ProfileRecord
 from graphbench.step_records import Place, StepRecord, StepRow
-from tests.cpu.live import busy_ns, calls, code_of, gap_rows, kernels, prove_explained, recorded
 from tests.cpu.stories import QUICK, clean, compiled
+from tests.live import busy_ns, calls, code_of, gap_rows, kernels, prove_explained, recorded
 
 EYE = torch.eye(4)
 

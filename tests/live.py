@@ -1,4 +1,4 @@
-"""Live steps, recorded and not measured any further, and what their rows say. Shared by the tests beside it."""
+"""Live steps, recorded and not measured any further, and what their rows say. On the CPU and on a GPU."""
 
 from __future__ import annotations
 
@@ -7,23 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
-from torch import nn
-
 import graphbench
 from graphbench.step_records import StepRecord, StepRow
-from tests.cpu.stories import WIDTH
-
-
-class Plain(nn.Module):
-    """One matrix product: nothing to build in C++."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.Linear(WIDTH, WIDTH, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.inner(x)
 
 
 def recorded(step: Callable[[], Any], *, warm_ups: int = 2) -> StepRecord:
@@ -38,13 +23,15 @@ def recorded(step: Callable[[], Any], *, warm_ups: int = 2) -> StepRecord:
 
 
 def prove_explained(step: StepRecord) -> None:
-    """Every row has a time, and rows and wrapper, less what overlaps, are the step's wall time."""
+    """Every row has a time; nothing is left unattributed; what rows and wrapper do not share is all that was busy."""
     untimed = [(row.name, row.in_graph.reason) for row in step.rows if row.in_graph.samples is None]
     assert untimed == []
     run = step.run
-    assert run.wrapper_ns is not None
-    assert busy_ns(step.rows) + run.wrapper_ns[0] - run.overlap_ns[0] == run.wall_ns[0]
-    assert run.unattributed == ()
+    assert (run.unattributed, run.unattributed_ns, run.dropped) == ((), (0,), 0)
+    beside_ns = sum(run.wrapper_ns or ()) + sum(run.beside_ns or ())
+    assert busy_ns(step.rows) + beside_ns - run.overlap_ns[0] == run.busy_ns[0]
+    if run.timer == "wallclock":
+        assert run.busy_ns == run.wall_ns
 
 
 def kernels(step: StepRecord) -> dict[str, int]:
