@@ -9,7 +9,7 @@ from operator import attrgetter
 from graphbench.errors import ConservationError, ProfileFormatError
 from graphbench.measurements import EVENT_TIMERS, Measurement, RunRecord
 from graphbench.records import Phase, ProfileRecord, RegionRecord, Side
-from graphbench.step_records import START, TIMELINE_KINDS, StepRecord
+from graphbench.step_records import END, START, TIMELINE_KINDS, StepRecord
 
 RELATIVE_TOLERANCE = 0.005
 ABSOLUTE_TOLERANCE_NS = 1000.0
@@ -17,7 +17,6 @@ WRAPPER_TIMERS = ("wallclock", *EVENT_TIMERS)
 _COLUMNS = ("busy_ns", "host_ns", "span_ns", "kernel_ns", "copy_ns", "memset_ns", "n_kernels")
 _RUN_COLUMNS = ("busy_ns", "wall_ns", "unattributed_ns", "overlap_ns", "wrapper_ns", "beside_ns")
 _TIMELINE_COLUMNS = ("kinds", "rows", "event_names", "durations_ns", "lanes", "devices")
-END = "end"  # what follows the last gap of a step
 Where = tuple[str, ...]  # joined only for a message
 _columns_of = attrgetter(*_COLUMNS)
 _run_columns_of = attrgetter(*_RUN_COLUMNS)

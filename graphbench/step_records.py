@@ -14,6 +14,8 @@ TimelineKind = Literal["host", "kernel", "copy", "memset", "sync"]
 TIMELINE_KINDS: Final[tuple[TimelineKind, ...]] = ("host", "kernel", "copy", "memset", "sync")
 START = "start"
 """The place before the first region of a step."""
+END = "end"
+"""What follows the last place of a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

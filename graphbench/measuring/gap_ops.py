@@ -14,7 +14,7 @@ from graphbench.isolate.held import HeldArguments, Holder
 from graphbench.measurements import Measurement, SourceLine, TensorSpec
 from graphbench.measuring.isolating import is_collective
 from graphbench.step_records import GapOpKind, StepPhase, StepRow
-from graphbench.tensors import tensors_of
+from graphbench.tensors import device_of, tensors_of
 
 LONG_LIST = 8
 """Of longer lists of tensors, as optimizers pass them, a row's key has one spec and all shapes."""
@@ -82,7 +82,8 @@ class GapOps:
         `torch.autograd._get_sequence_nr` (the number of this thread's next node), torch 2.11 to 2.14.
     """
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: Holder, device: torch.device) -> None:
+        self._device = device
         self.rows: dict[tuple[Any, ...], GapOp] = {}
         self._holder = holder
         self._lines: dict[int, SourceLine | None] = {}
@@ -176,7 +177,7 @@ class GapOps:
         node: str,
     ) -> GapOp:
         op_type = op_name(function)
-        kind, copied = _kind(function, args, kwargs, node)
+        kind, copied = _kind(function, args, kwargs, node, self._device)
         return GapOp(
             name=f"{place}|{phase}|{op_type}#{len(self.rows)}",
             function=function,
@@ -219,8 +220,18 @@ def op_name(function: Any) -> str:
     return name if space in ("aten", "higher_order") else f"{space}.{name}"
 
 
-def _kind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], node: str) -> tuple[GapOpKind, str]:
-    """What a reader must know of an op before its time, and the direction in which it copies between devices."""
+def _kind(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], node: str, device: torch.device
+) -> tuple[GapOpKind, str]:
+    """What a reader must know of an op before its time, and the direction in which it copies between devices.
+
+    Args:
+        function: the op.
+        args: its positional arguments.
+        kwargs: its named ones.
+        node: the autograd node at work.
+        device: what the step runs on: reading a value on the CPU waits for no other device.
+    """
     if is_collective(function):
         return "collective", ""
     if node == "AccumulateGrad":
@@ -228,7 +239,8 @@ def _kind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], node: st
     copied = _copied(function, args, kwargs)
     if copied:
         return "copy", copied
-    return ("sync" if _host_reads(function, args) else "op"), ""
+    waits = _host_reads(function, args) and device_of(tensors_of(args)).type == device.type
+    return ("sync" if waits else "op"), ""
 
 
 def _host_reads(function: Any, args: tuple[Any, ...]) -> bool:

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
-from graphbench.step_records import START, Place
-
-END = "end"
+from graphbench.step_records import END, START, Place
 
 
 @dataclass(slots=True)

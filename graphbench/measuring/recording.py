@@ -40,11 +40,12 @@ class Recorder:
     Args:
         session: whose regions are labelled, as they are when recording starts.
         timer: the instrument.
+        device: what the step runs on.
         budget_bytes: what the gap ops' arguments, held until they are isolated, may keep alive.
     """
 
-    def __init__(self, session: Session, timer: Timer, budget_bytes: int) -> None:
-        self.gaps = GapOps(Holder(budget_bytes))
+    def __init__(self, session: Session, timer: Timer, device: torch.device, budget_bytes: int) -> None:
+        self.gaps = GapOps(Holder(budget_bytes), device)
         self.places = Places()
         self.reached: set[str] = set()
         self._session = session

@@ -45,7 +45,7 @@ def profile_step(
     with _state_put_back(restore):
         timed = [_timed(session, step, args)]
         device = _device(session, fn, args)
-        recorder = Recorder(session, timers_for(options, device).running, _held_budget(session, device))
+        recorder = Recorder(session, timers_for(options, device).running, device, _held_budget(session, device))
         notes: list[str] = []
         with clock_lock(options, device, notes):
             if options.lock_gpu_clock is not None:
@@ -88,7 +88,9 @@ class LiveBlock:
         if self._recorder is not None:
             raise UsageError("this recording has been used", hint="call graphbench.record() again for another block")
         timers = timers_for(MeasureOptions(timer=self._timer), self._device)
-        self._recorder = Recorder(self._session, timers.running, _held_budget(self._session, self._device))
+        self._recorder = Recorder(
+            self._session, timers.running, self._device, _held_budget(self._session, self._device)
+        )
         self._recording = self._recorder.recording()
         self._recording.__enter__()
 

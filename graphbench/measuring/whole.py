@@ -114,7 +114,7 @@ def nothing_captured(session: Session) -> CaptureError:
     if reasons:
         return CaptureError(
             f"no graph was captured: everything broke. First reason: {reasons[0]}",
-            hint="torch._dynamo.explain(model)(*inputs) shows where",
+            hint="graphbench.profile(model, *inputs) measures what runs eagerly, and what each break costs",
         )
     return CaptureError(
         "no graph was captured: no model compiled with backend='graphbench' has been called since the last reset",

@@ -14,8 +14,8 @@ from torch import nn
 import graphbench
 from graphbench.isolate.held import Holder, Stub
 from graphbench.step_records import StepRecord, StepRow
-from tests.cpu.live import gap_rows
 from tests.cpu.stories import QUICK, traces_left
+from tests.live import gap_rows
 
 WIDTH = 8
 
