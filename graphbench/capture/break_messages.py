@@ -16,7 +16,8 @@ CONTEXT = re.compile(r"^ {2}Developer debug context: (.*)", re.MULTILINE)
 USERS_WORDS = re.compile(r"Message: (?!None$)(.+)$|\(reason: (?!None\))(.+)\)$", re.MULTILINE)
 NAMES = (
     re.compile(r"Called `([\w.]+)\(\)`"),
-    re.compile(r"call_method \S+ (\w+) "),
+    re.compile(r"call_method \w+\(.*?\) (\w+)"),
+    re.compile(r"^method: <.*?>\.(\w+),"),
     re.compile(r"<(?:bound method|built-in function|built-in method|function) ([\w.<>]+)"),
     re.compile(r"builtin (\w+) \["),
     re.compile(r"qualname: ([\w.]+)"),
@@ -61,6 +62,8 @@ def steps(text: str) -> list[str]:
 
 def _reason(part: str) -> str:
     reason = first_line(part)
+    if reason.endswith(":"):
+        reason = f"{reason} {first_line(part.partition(reason)[2])}"
     words = USERS_WORDS.search(part)
     return f"{reason}: {words[1] or words[2]}" if words else reason
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from types import CodeType
 from typing import Any
 
 from graphbench.capture import causes, source_lines
@@ -16,7 +17,9 @@ from graphbench.step_records import GraphBreak, Recompile
 JUMP = "generic_jump "
 UNRESUMABLE = "step_unsupported"
 LIMIT = "recompile limit exceeded"
-"""How Dynamo names a branch on a tensor's value, a break that it cannot go on behind, and too many recompiles."""
+GENERATOR = "Attempt to trace generator"
+"""How Dynamo names a branch on a tensor's value, a break that it cannot go on behind, too many recompiles, and a frame
+that it refuses before it begins to record."""
 
 
 @dataclass(slots=True)
@@ -51,6 +54,7 @@ class BreakLog:
         log = cls()
         log.history.read()
         log.history.given_up()
+        log.history.generators()
         return log
 
     def graph_made(self, reason: Any, region: str, compile_id: str, location: SourceLine | None) -> None:
@@ -94,18 +98,30 @@ class BreakLog:
             self._failures.append((frame, function))
 
     def _settle(self) -> None:
-        """Tell frames that run eagerly from those that raised, and what has no place from what Dynamo coped with."""
+        """Tell frames that run eagerly from those that raised, and what has no place from what Dynamo coped with.
+
+        Frames beneath torch are left out: it runs many while it compiles a backward, and none of them has an op.
+        """
         self.read()
         given_up = self.history.given_up()
         running = runs_eagerly([frame for frame, _ in self._failures], given_up)
         for frame, function in self._failures:
-            if any(frame is other for other in running):
+            beneath = function is not None and source_lines.is_beneath_torch(function.file)
+            if not beneath and any(frame is other for other in running):
                 self._events.append(_Event(_skipped(frame, function)))
-        if (given_up or 0) > len(self._failures):
-            # Refused before Dynamo began to record, as generators are, or pushed out of its memory.
-            self._events.extend(_Event(_without_place(text)) for text in self._unplaced)
+        self._settle_unplaced((given_up or 0) - len(self._failures))
         self._failures.clear()
         self._unplaced.clear()
+
+    def _settle_unplaced(self, frames: int) -> None:
+        """So many frames were refused before Dynamo began to record them, or were pushed out of its memory."""
+        generators = [text for text in self._unplaced if first_line(text) == GENERATOR]
+        codes = self.history.generators()
+        if generators:
+            self._events.extend(_Event(found) for found in _of_generators(generators[0], codes))
+        if frames > len(generators):
+            rest = [text for text in self._unplaced if first_line(text) != GENERATOR]
+            self._events.extend(_Event(_without_place(text)) for text in rest)
 
     def breaks(self) -> list[GraphBreak]:
         """Each break once: those of one line, reason and region are counted together.
@@ -199,7 +215,7 @@ def _placed(message: Message, stack: Sequence[Any]) -> GraphBreak:
     source = source_lines.from_summary(stack)
     cause = ""
     if source is not None:
-        frame = next(f for f in reversed(stack) if (f.filename, f.lineno) == (source.file, source.line))
+        frame = next((f for f in reversed(stack) if (f.filename, f.lineno) == (source.file, source.line)), None)
         columns = (getattr(frame, "colno", None), getattr(frame, "end_colno", None))
         if columns[0] is not None and columns[1] is not None:  # from torch 2.13 and Python 3.11 on
             cause = causes.at_position(source.file, source.line, (columns[0], columns[1]))
@@ -237,13 +253,25 @@ def _without_place(text: str) -> GraphBreak:
     return GraphBreak(reason=reason, kind="skipped", cause=message.called, hint=message.hint)
 
 
+def _of_generators(text: str, codes: Iterable[CodeType]) -> Iterator[GraphBreak]:
+    """Those of the user's own."""
+    message = parse(text)
+    for code in codes:
+        if not source_lines.is_library(code.co_filename):
+            source = _begin(code.co_filename, code.co_firstlineno, code.co_name)
+            reason = f"{message.reason}; all of `{source.function}` runs eagerly"
+            yield GraphBreak(reason=reason, source=source, kind="skipped", hint=message.hint)
+
+
 def _function_of(frame: Any) -> SourceLine | None:
     """Where a frame's function begins; unknown of one that was refused before its tracing began."""
     if frame.co_filename is None or frame.co_firstlineno is None:
         return None
-    file, line = frame.co_filename, frame.co_firstlineno
-    name = source_lines.user_function(str(frame.co_name))
-    return SourceLine(file=file, line=line, function=name, code=causes.code_at(file, line))
+    return _begin(frame.co_filename, frame.co_firstlineno, str(frame.co_name))
+
+
+def _begin(file: str, line: int, name: str) -> SourceLine:
+    return SourceLine(file=file, line=line, function=source_lines.user_function(name), code=causes.code_at(file, line))
 
 
 def _frame_id(frame: Any) -> str:

@@ -46,9 +46,8 @@ def later_in_function(file: str, line: int, message: Message) -> tuple[int, str]
     function = _function(file, line)
     if function is None or not message.called:
         return None
-    fitting = [
-        call for call in _calls(ast.walk(function)) if call.lineno > line and _name(call) == _last(message.called)
-    ]
+    name = _plain(message.called)
+    fitting = [call for call in _calls(ast.walk(function)) if call.lineno > line and _plain(_name(call)) == name]
     return (fitting[0].lineno, _text(file, fitting[0])) if len(fitting) == 1 else None
 
 
@@ -59,8 +58,8 @@ def function_name(file: str, line: int) -> str:
 
 
 def _named(file: str, calls: list[ast.Call], message: Message, line: int) -> str:
-    name = _last(message.called)
-    fitting = [call for call in calls if name and _name(call) == name]
+    name = _plain(message.called)
+    fitting = [call for call in calls if name and _plain(_name(call)) == name]
     if not fitting and name == "item":
         fitting = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id in CONVERSIONS]
     return _only(file, fitting) or _only(file, [call for call in fitting if call.lineno == line])
@@ -71,8 +70,9 @@ def _only(file: str, nodes: list[ast.Call] | list[ast.expr]) -> str:
     return texts.pop() if len(texts) == 1 else ""
 
 
-def _last(dotted: str) -> str:
-    return dotted.rpartition(".")[2]
+def _plain(name: str) -> str:
+    """A name as Dynamo, ATen and the user would write it alike: `to_list` and `tolist`, `_unique2` and `unique`."""
+    return name.rpartition(".")[2].replace("_", "").rstrip("0123456789")
 
 
 def _name(call: ast.Call) -> str:

@@ -5,9 +5,11 @@ Dynamo keeps all of it also for what happened before a session began: torch impo
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, TypeVar
 
 import torch
@@ -42,6 +44,7 @@ class DynamoHistory:
     """
 
     def __init__(self) -> None:
+        self._generators: list[CodeType] = []
         self._ended: Any = None
         self._frame: Any = None
         self._messages: Counter[str] = Counter()
@@ -70,6 +73,22 @@ class DynamoHistory:
         counted = _counts("frames")
         before, self._given_up = self._given_up, counted["total"] - counted["ok"]
         return self._given_up - before if self._given_up >= before else None
+
+    def generators(self) -> list[CodeType]:
+        """Generators that Dynamo saw since this was last asked, and cannot compile; it keeps no metrics of them.
+
+        Source: `torch._dynamo.convert_frame.input_codes`, torch 2.11 to 2.14.
+        """
+        codes = [seen() for seen in torch._dynamo.convert_frame.input_codes.seen]
+        known = {id(code) for code in self._generators}
+        fresh = [code for code in codes if code is not None and isgenerator(code) and id(code) not in known]
+        self._generators.extend(fresh)
+        return fresh
+
+
+def isgenerator(code: CodeType) -> bool:
+    """Whether calling this code makes a generator."""
+    return bool(code.co_flags & inspect.CO_GENERATOR)
 
 
 def runs_eagerly(failures: Sequence[Any], given_up: int | None) -> list[Any]:

@@ -1,9 +1,11 @@
-"""Finds the user's line in stack traces: the innermost frame that is not torch's or graphbench's own."""
+"""Finds the user's line in stack traces: the innermost frame that is not of torch, graphbench or what torch needs."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from functools import lru_cache
@@ -17,6 +19,9 @@ from graphbench.measurements import SourceLine
 
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]+)(?:\n\s+(?P<code>[^\n]+))?')
 LIBRARY = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
+STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+COMPILERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("jinja2", "mpmath", "networkx", "numpy", "sympy", "triton"))
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 OPTIMIZERS = tuple(
     str(Path(LIBRARY[0], *place)) for place in (("optim",), ("amp", "grad_scaler.py"), ("nn", "utils", "clip_grad.py"))
@@ -62,8 +67,15 @@ def from_frame(frame: traceback.FrameSummary) -> SourceLine:
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is torch's or graphbench's own."""
-    return file.startswith(LIBRARY)
+    """Whether a file is torch's or graphbench's own, or beneath torch."""
+    return file.startswith(LIBRARY) or is_beneath_torch(file)
+
+
+def is_beneath_torch(file: str) -> bool:
+    """Whether a file is Python's own, or of a package that torch's compiler is built on."""
+    if any(folder in file for folder in INSTALLED):
+        return any(package in file for package in COMPILERS)
+    return file.startswith((STDLIB, "<frozen "))
 
 
 def _innermost_user(frames: list[SourceLine]) -> SourceLine | None:
@@ -126,4 +138,4 @@ def _kind(code: CodeType) -> int:
         return _OPTIMIZER
     if code.co_name in ("_engine_run_backward", "_make_grads") and file.startswith(LIBRARY):
         return _ENGINE
-    return _LIBRARY if file.startswith(LIBRARY) or file.startswith("<") else _USER
+    return _LIBRARY if is_library(file) or file.startswith("<") else _USER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _bisect
+import logging
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -397,14 +398,24 @@ def test_a_frame_marked_to_be_skipped_is_told() -> None:
     assert (found.kind, place(found)) == ("skipped", ("fn", "torch._dynamo.decorators.skip_frame()"))
 
 
-def test_a_generator_is_known_by_its_reason_alone() -> None:
+def test_a_generator_is_told_where_it_begins() -> None:
     def fn(x: torch.Tensor) -> Iterator[torch.Tensor]:
         yield x @ x
 
     assert len(list(compiled(fn)(torch.ones(4, 4)))) == 1
     (found,) = session.current().breaks()
-    assert (found.kind, found.reason) == ("skipped", "Attempt to trace generator; the frame runs eagerly")
-    assert found.source is None
+    assert (found.kind, found.reason) == ("skipped", "Attempt to trace generator; all of `fn` runs eagerly")
+    assert place(found) == ("fn", "def fn(x: torch.Tensor) -> Iterator[torch.Tensor]:")
+
+
+def test_generators_that_torch_runs_while_it_compiles_a_backward_are_not_the_users() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = (x * 2).sum()
+        y.backward()
+        return y
+
+    (found,) = breaks_of(fn, torch.ones(4, requires_grad=True))
+    assert (found.cause, found.region) == ("y.backward()", "r0")
 
 
 def test_a_frame_that_only_breaks_is_one_break_without_a_region() -> None:
@@ -427,6 +438,26 @@ def test_a_frame_given_up_after_a_failure_under_fullgraph_is_a_break() -> None:
         breaks_of(explicit, fullgraph=True)
     (found,) = breaks_of(looping)
     assert place(found)[0] == "looping"
+
+
+def test_a_frame_run_eagerly_because_errors_are_suppressed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("graphbench.inductor.compile.compile_region", refuse)
+    with torch._dynamo.config.patch(suppress_errors=True):
+        (found,) = breaks_of(sine)
+    assert found.reason == "backend='graphbench' raised: OSError: the disk is full; all of `sine` runs eagerly"
+
+
+def test_a_break_inside_pythons_library_is_at_the_users_line() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        logging.getLogger("a").info("shape %s", y.shape)
+        return y * 2
+
+    found = breaks_of(fn)
+    assert {place(entry) for entry in found} == {("fn", 'logging.getLogger("a").info("shape %s", y.shape)')}
 
 
 def test_code_without_a_break_has_none() -> None:

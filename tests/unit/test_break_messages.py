@@ -62,6 +62,8 @@ def test_each_message_that_grew_into_the_last_is_a_step() -> None:
     [
         ("Called `torch._dynamo.graph_break()` with args `[]`, kwargs `{}`", "torch._dynamo.graph_break"),
         ("call_method TensorVariable() item () {}", "item"),
+        ("call_method ConstantVariable(str: 'a b') close", "close"),
+        ("method: <Logger a (WARNING)>.info, args: [], kwargs: {}", "info"),
         ("<function off at 0x7fe2fcea0040>", "off"),
         ("<bound method Net.off of Net()>", "Net.off"),
         ("builtin print [<class 'torch._dynamo.variables.constant.ConstantVariable'>] True", "print"),
@@ -76,6 +78,10 @@ def test_the_call_is_what_the_context_names(context: str, called: str) -> None:
 
 def test_a_branch_on_a_tensor_is_known_by_its_context() -> None:
     assert parse(message("Data-dependent branching", context="attempted to jump with TensorVariable()")).is_branch
+
+
+def test_a_first_line_that_only_announces_is_told_with_the_next() -> None:
+    assert parse("backend='x' raised:\nOSError: no space").reason == "backend='x' raised: OSError: no space"
 
 
 def test_a_text_in_no_known_layout_is_its_first_line() -> None:

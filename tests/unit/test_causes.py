@@ -57,6 +57,7 @@ BRANCHES = Message(reason="", hint="", is_branch=True)
         (3, "helper", "helper(x)"),
         (3, "other", "other(y)"),
         (3, "package.module.other", "other(y)"),
+        (8, "_hel_per2", "helper(y)"),  # as ATen or Dynamo may spell it
         (4, "item", "float(x.mean())"),
         (5, "helper", ""),  # either of the two
         (8, "helper", "helper(y)"),
