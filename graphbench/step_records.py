@@ -23,8 +23,9 @@ class GraphBreak:
     """Why Dynamo ended a graph, or made none. `region` is the graph that ended there, when there is one.
 
     `kind`: a `break` within a frame that goes on in another graph; a call of a `disabled` function; a frame that was
-    `skipped`, so that all of it runs eagerly; the `limit` on recompiles was hit, so that a frame runs eagerly from then
-    on. `cause` is the op or call as the source line has it, `hint` what Dynamo advises, `count` how often it happened.
+    `skipped`, so that all of it, or what is left of it, runs eagerly; the `limit` on recompiles was hit, so that a
+    frame runs eagerly from then on. `cause` is the op or call as the source line has it, of a `limit` the last guard;
+    `hint` what Dynamo advises, `count` how often it happened.
     """
 
     reason: str
