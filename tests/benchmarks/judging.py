@@ -11,6 +11,10 @@ LONG_NS = 10_000.0
 FEWEST_COMPARED, FEWEST_LONG = 12, 8
 MEDIAN_BAR_PERCENT, WORST_BAR_PERCENT = 1.5, 3.0
 DECODE_BAR_US = 2.0
+ROWS_BAR_PERCENT = 0.5
+RECORDING_BAR = 1.15
+DEVICE_BOUND_IDLE_PERCENT = 10.0
+"""A plain step in which the device idles for no more than this is bound by it."""
 
 # --- accuracy ---------------------------------------------------------------------------------------------------------
 
@@ -136,3 +140,23 @@ def nothing_lost(part: Mapping[str, Any]) -> bool:
 def decoded_in_time(part: Mapping[str, Any]) -> bool:
     """Whether decoding took no longer per record than the bar."""
     return bool(part["decode_us_per_record"] <= DECODE_BAR_US)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def explained(step: Mapping[str, Any]) -> bool:
+    """Whether all device work of a step has a row, and the rows add up to what the device was busy."""
+    return (
+        step["attributed_percent"] == 100
+        and not step["unattributed"]
+        and step["dropped"] == 0
+        and abs(step["rows_against_busy_percent"]) <= ROWS_BAR_PERCENT
+    )
+
+
+def recorded_in_time(step: Mapping[str, Any]) -> bool | None:
+    """Whether recording slowed a step down by no more than the bar; `None` for one that the host bounds."""
+    if step["idle_plain_percent"] > DEVICE_BOUND_IDLE_PERCENT:
+        return None
+    return bool(step["recording_ratio"] <= RECORDING_BAR)

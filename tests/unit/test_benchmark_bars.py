@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.judging import accuracy, as_expected, decoded_in_time, nothing_lost, why_left_out
+from tests.benchmarks.judging import (
+    accuracy,
+    as_expected,
+    decoded_in_time,
+    explained,
+    nothing_lost,
+    recorded_in_time,
+    why_left_out,
+)
 
 
 def compared(n_long: int, n_short: int, deviation_percent: float = 1.0) -> list[dict[str, Any]]:
@@ -125,3 +133,29 @@ def test_constants_of_the_instruments_are_told_apart_from_their_disagreement() -
 def test_without_stamps_no_constants_are_told() -> None:
     rows = [{"kernel": "a", "per call": 1, "ncu us": 32.0, "kernels us": 31.0, "deviation %": -3.1}]
     assert "excess_over_stamps_ns" not in accuracy(rows, {})
+
+
+EXPLAINED = {"attributed_percent": 100.0, "rows_against_busy_percent": 0.5, "unattributed": [], "dropped": 0}
+
+
+@pytest.mark.parametrize(
+    ("change", "met"),
+    [
+        ({}, True),
+        ({"attributed_percent": 99.999}, False),
+        ({"rows_against_busy_percent": -0.51}, False),
+        ({"unattributed": ["k"]}, False),
+        ({"dropped": 1}, False),
+    ],
+)
+def test_a_step_is_explained_by_rows_that_add_up_and_claim_everything(change: dict[str, Any], met: bool) -> None:
+    assert explained({**EXPLAINED, **change}) is met
+
+
+@pytest.mark.parametrize(
+    ("idle_percent", "ratio", "met"), [(10.0, 1.15, True), (10.0, 1.16, False), (-1.0, 1.2, False), (10.1, 3.0, None)]
+)
+def test_recording_has_a_bar_where_the_device_bounds_the_step(
+    idle_percent: float, ratio: float, met: bool | None
+) -> None:
+    assert recorded_in_time({"idle_plain_percent": idle_percent, "recording_ratio": ratio}) is met
