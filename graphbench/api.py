@@ -157,7 +157,7 @@ def measure(**options: Any) -> Profile:
 def profile(
     fn: Callable[..., Any],
     *args: Any,
-    warmup_steps: int = 2,
+    warmup_steps: int = 3,
     restore: Stateful | Iterable[Stateful] = (),
     **options: Any,
 ) -> Profile:
@@ -170,7 +170,9 @@ def profile(
     Args:
         fn: a step, a model, or anything else callable.
         *args: its arguments.
-        warmup_steps: calls before the recorded one; at least 1, since compiling steps are no ordinary steps.
+        warmup_steps: calls before the recorded one; at least 1, since compiling steps are no ordinary steps. Of three
+            and more, the last rehearses the recording, which else would pay for everything that runs a first time;
+            those between the first and it give the step's uninstrumented time.
         restore: a module or an optimizer, or several, whose state is put back afterwards (`state_dict`).
         **options: fields of `graphbench.measuring.options.MeasureOptions`.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphbench.inductor.sites import Site, unannounced
+from graphbench.inductor.sites import Site, all_kernels
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.provenance.fates import fates
 from graphbench.provenance.ownership import Ownership, owned
@@ -85,7 +85,7 @@ def _graph(entry: Mapping[str, Any]) -> RecordedGraph:
         for kernel in entry["kernels"]
     )
     sites = tuple(Site(**_tuples(site)) for site in entry["sites"])
-    return RecordedGraph(entry["phase"], post_grad, kernels, sites, owned(post_grad, (*kernels, *unannounced(sites))))
+    return RecordedGraph(entry["phase"], post_grad, kernels, sites, owned(post_grad, all_kernels(kernels, sites)))
 
 
 def _kernels(graph: RecordedGraph) -> list[KernelRecord]:

@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType
 from typing import NamedTuple
 
 import torch
@@ -23,6 +22,7 @@ STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 COMPILERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("jinja2", "mpmath", "networkx", "numpy", "sympy", "triton"))
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
+AUTOGRAD = str(Path(LIBRARY[0], "autograd"))
 OPTIMIZERS = tuple(
     str(Path(LIBRARY[0], *place)) for place in (("optim",), ("amp", "grad_scaler.py"), ("nn", "utils", "clip_grad.py"))
 )
@@ -109,16 +109,16 @@ def of_caller() -> Caller:
     source: SourceLine | None = None
     optimizer = engine = False
     while frame is not None:
-        kind = _kind(frame.f_code)
+        code = frame.f_code
+        kind = _kind(code.co_filename)
         if kind == _OPTIMIZER:
             optimizer = True
             if source is not None:
                 break
-        elif kind == _ENGINE and source is None:
-            engine = True
+        elif kind == _AUTOGRAD and source is None:
+            engine = engine or code.co_name in _STARTS_BACKWARD
         elif kind == _USER and source is None:
-            function = user_function(frame.f_code.co_name)
-            source = SourceLine(file=frame.f_code.co_filename, line=frame.f_lineno, function=function)
+            source = _line(code.co_filename, frame.f_lineno, code.co_name)
             if optimizer or torch.is_grad_enabled():
                 break
         if frame.f_back is None:
@@ -127,15 +127,20 @@ def of_caller() -> Caller:
     return Caller(source, optimizer, engine)
 
 
-_USER, _LIBRARY, _OPTIMIZER, _ENGINE = range(4)
+_USER, _LIBRARY, _OPTIMIZER, _AUTOGRAD = range(4)
+_STARTS_BACKWARD = ("_engine_run_backward", "_make_grads")
 
 
 @lru_cache(maxsize=4096)
-def _kind(code: CodeType) -> int:
-    """Whose code it is. Asked for every frame of every op, so it is remembered."""
-    file = code.co_filename
+def _kind(file: str) -> int:
+    """Whose file it is. Asked for every frame of every op, so it is remembered."""
     if file.startswith(OPTIMIZERS):
         return _OPTIMIZER
-    if code.co_name in ("_engine_run_backward", "_make_grads") and file.startswith(LIBRARY):
-        return _ENGINE
+    if file.startswith(AUTOGRAD):
+        return _AUTOGRAD
     return _LIBRARY if is_library(file) or file.startswith("<") else _USER
+
+
+@lru_cache(maxsize=4096)
+def _line(file: str, line: int, code_name: str) -> SourceLine:
+    return SourceLine(file=file, line=line, function=user_function(code_name))

@@ -40,7 +40,7 @@ class CompiledGraph:
 
     `artifact` is its `CompiledFxGraph`, `None` for a no-op graph; `lowered` the graph after all of Inductor's passes,
     the very one that it lowered. `fault` says why its kernels could not be mapped. `vanished` are the fates of Dynamo
-    nodes that a forward graph no longer names.
+    nodes that a forward graph no longer names. `prepared` is its `wrapper.Wrapper`, once somebody asked for it.
 
     Source: `torch._inductor.compile_fx._InProcessFxCompile.codegen_and_compile` changes the graph in place, and nothing
     changes it afterwards, torch 2.11, 2.13 and 2.14.
@@ -53,6 +53,7 @@ class CompiledGraph:
     kernels: tuple[KernelOrigins, ...] = ()
     fault: str = ""
     vanished: Mapping[str, Fate] = field(default_factory=dict)
+    prepared: Any = None
 
 
 @dataclass(frozen=True, slots=True)

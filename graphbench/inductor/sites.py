@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.records import KernelKind
@@ -17,6 +17,7 @@ HOST_CALLS = re.compile(
     r"(^|\.)(get_raw_stream|empty_strided\w*|_?empty_strided_\w+|reinterpret_tensor|_?alloc_from_pool|assert_\w+|clear|append|item"
     r"|synchronize|set_device|_DeviceGuard|size|stride|len|range|print|record_function|recursively_apply_fns|partition_\d+)$"
 )
+WORKSPACE = "workspace."
 UNMARKED_KERNEL = re.compile(
     r"^(extern_kernels\.|torch\.ops\.|aten\.|inductor_ops\.|_quantized\.|cpp_fused|triton_)|\.run$"
 )
@@ -38,6 +39,15 @@ class Site:
     kind: KernelKind
     arguments: tuple[str | None, ...]
     target: str | None
+
+    @property
+    def reduces_workspace(self) -> bool:
+        """Whether it is the last step of a mix-order reduction, which torch does on the kernel's workspace.
+
+        Source: `SIMDScheduling._codegen_mix_order_reduction`, torch 2.11, 2.13 and 2.14:
+            `buf0 = workspace_0[a : b].view(c, d).sum(dim=0)`, with more views and a cast behind it.
+        """
+        return self.name.startswith(WORKSPACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +81,30 @@ def instrument(source: str) -> Instrumented:
     return Instrumented(ast.fix_missing_locations(ast.Module([*definitions], [])), tuple(sites))
 
 
-def unannounced(sites: Sequence[Site]) -> tuple[KernelOrigins, ...]:
-    """Calls that the wrapper makes and Inductor's scheduler never announced: each writes into its first argument.
+def all_kernels(kernels: Sequence[KernelOrigins], sites: Sequence[Site]) -> tuple[KernelOrigins, ...]:
+    """Kernels as Inductor's scheduler announced them, and the calls that only the wrapper tells of.
 
-    Such are in-place fallbacks (`aten.scatter_reduce_`, `aten.index_put_`).
+    In-place fallbacks (`aten.scatter_reduce_`, `aten.index_put_`) write into their first argument. The last step of a
+    mix-order reduction makes the buffer that was announced as its kernel's; the kernel itself makes parts of it.
+
+    Args:
+        kernels: as announced.
+        sites: all calls of the wrapper.
     """
-    return tuple(
-        KernelOrigins(site.key, is_extern=True, irs=(_written_by(site),)) for site in sites if site.handle is None
-    )
+    last_steps = {site.target: site for site in sites if site.reduces_workspace and site.target is not None}
+    found: list[KernelOrigins] = []
+    for kernel in kernels:
+        split = [ir for ir in kernel.irs if ir.buffer in last_steps]
+        parts = {ir.buffer: replace(ir, buffer=f"{ir.buffer} in parts", exact=None) for ir in split}
+        found.append(replace(kernel, irs=tuple(parts.get(ir.buffer, ir) for ir in kernel.irs)))
+        found += [
+            KernelOrigins(
+                last_steps[ir.buffer].key, is_extern=False, irs=(replace(ir, reads=(parts[ir.buffer].buffer,)),)
+            )
+            for ir in split
+        ]
+    others = (site for site in sites if site.handle is None and not site.reduces_workspace)
+    return (*found, *(KernelOrigins(site.key, is_extern=True, irs=(_written_by(site),)) for site in others))
 
 
 def _written_by(site: Site) -> IrNode:
@@ -109,17 +135,64 @@ def _rewrite(definition: ast.AST, marks: list[tuple[int, str, int]], cpp_kernels
     previous = getattr(definition, "lineno", 0)
     for statement, call in _calls(definition):
         function = ast.unparse(call.func)
-        if HOST_CALLS.search(function):
-            continue
-        pending = [mark for mark in marks if previous < mark[0] < statement.lineno]
-        if not pending and not UNMARKED_KERNEL.search(function) and function not in cpp_kernels:
-            continue
-        previous = statement.end_lineno or statement.lineno
-        sites.append(_site(len(sites) + 1, statement, call, function, pending, cpp_kernels))
-        hooked = ast.Call(
-            ast.Name(HOOK_NAME, ast.Load()), [ast.Constant(len(sites) - 1), call.func, *call.args], call.keywords
-        )
+        reduction = _workspace_reduction(call)
+        if reduction:
+            sites.append(_workspace_site(len(sites) + 1, statement, call, reduction))
+            hooked = _call_of_whole(len(sites) - 1, call)
+        else:
+            pending = [mark for mark in marks if previous < mark[0] < statement.lineno]
+            known = pending or UNMARKED_KERNEL.search(function) or function in cpp_kernels
+            if HOST_CALLS.search(function) or not known:
+                continue
+            previous = statement.end_lineno or statement.lineno
+            sites.append(_site(len(sites) + 1, statement, call, function, pending, cpp_kernels))
+            hooked = ast.Call(
+                ast.Name(HOOK_NAME, ast.Load()), [ast.Constant(len(sites) - 1), call.func, *call.args], call.keywords
+            )
         statement.value = ast.copy_location(hooked, call)
+
+
+def _workspace_reduction(call: ast.Call) -> str:
+    """The method that reduces, when the expression is a chain of methods on a part of a workspace; otherwise empty."""
+    methods: list[str] = []
+    inner: ast.expr = call
+    while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
+        methods.append(inner.func.attr)
+        inner = inner.func.value
+    of_workspace = isinstance(inner, ast.Subscript) and ast.unparse(inner.value).startswith("workspace")
+    return next((name for name in methods if name not in ("view", "to")), "") if of_workspace else ""
+
+
+def _call_of_whole(site: int, call: ast.Call) -> ast.Call:
+    """The hook called with the whole expression as a function of the variables in it: all of it is the kernel."""
+    names = _variables(call)
+    whole = ast.Lambda(
+        ast.arguments(
+            posonlyargs=[], args=[ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[]
+        ),
+        call,
+    )
+    arguments: list[ast.expr] = [ast.Name(name, ast.Load()) for name in names]
+    return ast.Call(ast.Name(HOOK_NAME, ast.Load()), [ast.Constant(site), whole, *arguments], [])
+
+
+def _variables(call: ast.Call) -> list[str]:
+    names = sorted((node for node in ast.walk(call) if isinstance(node, ast.Name)), key=lambda name: name.col_offset)
+    return [name for name in dict.fromkeys(node.id for node in names) if name != "torch"]
+
+
+def _workspace_site(position: int, statement: ast.Expr | ast.Assign, call: ast.Call, reduction: str) -> Site:
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    name = f"{WORKSPACE}{reduction}"
+    return Site(
+        position=position,
+        key=f"{name}:{statement.lineno}",
+        name=name,
+        handle=None,
+        kind="fallback",
+        arguments=tuple(_variables(call)),
+        target=target.id if isinstance(target, ast.Name) else None,
+    )
 
 
 def _calls(definition: ast.AST) -> Iterator[tuple[ast.Expr | ast.Assign, ast.Call]]:

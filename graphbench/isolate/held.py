@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from graphbench.isolate.values import synthesize
 from graphbench.measurements import TensorSpec
 from graphbench.tensors import ALIGNMENT_BYTES, spec_of
 
+LONG_LIST = 8
 CHANGED_INDEX = "what an integer argument held was overwritten later in the step"
 
 
@@ -119,8 +120,26 @@ class Holder:
         if isinstance(value, torch.Tensor):
             return self._tensor(value, floats, held)
         if isinstance(value, (list, tuple)):
+            if floats and len(value) > LONG_LIST and self._keeps_whole(value):
+                return list(value)
             return [self._kept(entry, floats, held) for entry in value]
         return value
+
+    def _keeps_whole(self, tensors: Sequence[Any]) -> bool:
+        """Whether a long list of floating-point tensors may be kept without a look at each. Their owner keeps most."""
+        first = tensors[0]
+        if not isinstance(first, torch.Tensor) or not first.is_floating_point() or first.grad_fn is not None:
+            return False
+        if first.layout is not torch.strided:
+            return False
+        address = first.data_ptr()
+        if address not in self._seen:
+            nbytes = sum(tensor.nbytes for tensor in tensors)
+            if self.held_bytes + nbytes > self.budget_bytes:
+                return False
+            self.held_bytes += nbytes
+            self._seen.add(address)
+        return True
 
     def _tensor(self, tensor: torch.Tensor, floats: bool, held: HeldArguments) -> torch.Tensor | Stub:
         draws = tensor.is_floating_point() or tensor.is_complex()

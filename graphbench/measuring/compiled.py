@@ -14,7 +14,7 @@ from graphbench.execution.backward import Backward, edges_of
 from graphbench.execution.replay import shadow
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
-from graphbench.inductor.sites import Site, unannounced
+from graphbench.inductor.sites import Site, all_kernels
 from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measurements import Comparison, Measurement
@@ -49,7 +49,7 @@ class CompiledSide:
     def of(cls, graph: CompiledGraph) -> CompiledSide:
         """Prepare a graph's wrapper and work out what its kernels execute."""
         wrapper = wrappers.prepare(graph)
-        return cls(graph, wrapper, owned(graph.post_grad, (*graph.kernels, *unannounced(wrapper.sites))))
+        return cls(graph, wrapper, owned(graph.post_grad, all_kernels(graph.kernels, wrapper.sites)))
 
     def row(self, site: Site) -> str:
         """The kernel's key within its region: `forward/name:position`."""
@@ -112,7 +112,9 @@ class CompiledSide:
             if isinstance(value := args[position] if isinstance(position, int) else kwargs.get(position), torch.Tensor)
         )
         # Generated kernels are told apart by their graph; library calls are the same everywhere.
-        identity = site.name if site.kind in ("extern", "fallback", "custom") else (id(self.graph), site.name)
+        own = site.key if site.reduces_workspace else site.name
+        library = site.kind in ("extern", "fallback", "custom") and not site.reduces_workspace
+        identity = site.name if library else (id(self.graph), own)
         return Call(self.row(site), function, args, kwargs, identity=identity, written=tensors)
 
     def _compare(

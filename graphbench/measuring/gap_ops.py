@@ -10,15 +10,11 @@ from typing import Any
 import torch
 
 from graphbench.capture import source_lines
-from graphbench.isolate.held import HeldArguments, Holder
+from graphbench.isolate.held import LONG_LIST, HeldArguments, Holder
 from graphbench.measurements import Measurement, SourceLine, TensorSpec
 from graphbench.measuring.isolating import is_collective
 from graphbench.step_records import GapOpKind, StepPhase, StepRow
 from graphbench.tensors import device_of, tensors_of
-
-LONG_LIST = 8
-"""Of longer lists of tensors, as optimizers pass them, a row's key has one spec and all shapes."""
-
 
 Parts = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device, int, bool]
 """What a spec is made of, later: shape, stride, dtype, device, storage offset, whether it requires grad."""
@@ -104,10 +100,20 @@ class GapOps:
         if op is None:
             op = self.rows[key] = self._new(function, args, kwargs, phase, place, user_phase, source, node)
             op.kind = "accumulation" if adds_up and op.kind == "op" else op.kind
+        if not op.calls:
+            op.held = self._holder.hold(args, kwargs, floats=phase != "backward")
         op.calls += 1
         if op.copied:
             op.copied_bytes += _copied_bytes(args)
         return op
+
+    def forget_calls(self) -> None:
+        """Forget what ran so far, and let its arguments go. The rows stay."""
+        for op in self.rows.values():
+            op.calls, op.copied_bytes, op.held = 0, 0, None
+        self._holder = Holder(self._holder.budget_bytes)
+        self._lines.clear()
+        self._next_number = 0
 
     def made(self, result: Any) -> None:
         """An op of the backward had this result."""
@@ -188,7 +194,6 @@ class GapOps:
             user_phase=user_phase,
             source=source,
             autograd_node=node,
-            held=self._holder.hold(args, kwargs, floats=phase != "backward"),
             copied=copied,
         )
 
@@ -276,6 +281,8 @@ def _copied_bytes(args: tuple[Any, ...]) -> int:
 def _key_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What tells calls of one op and line apart: their tensors, and integers unless the op only makes a view.
 
+    Of long lists of tensors, as optimizers pass them by the hundred, only length and ends are looked at.
+
     Floating-point numbers change nothing of what an op costs, and would make a row of every iteration of a loop.
     """
     integers = not getattr(function, "is_view", False)
@@ -293,7 +300,7 @@ def _key(value: Any, integers: bool) -> Any:
         return (value.shape, value.stride(), value.dtype, value.device)
     if isinstance(value, (list, tuple)):
         if len(value) > LONG_LIST and isinstance(value[0], torch.Tensor):
-            return (_key(value[0], integers), tuple(entry.shape for entry in value))
+            return (len(value), _key(value[0], integers), _key(value[-1], integers))
         return _keys(value, integers)
     if isinstance(value, (bool, str)) or value is None:
         return value

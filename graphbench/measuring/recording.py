@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from graphbench.capture import source_lines
-from graphbench.capture.gaps import Depth, GapMode, foreign_modes, in_other_threads
+from graphbench.capture.gaps import Depth, GapMode, foreign_modes, in_other_threads, paused
 from graphbench.capture.launchers import launches_heard
 from graphbench.capture.user_phases import PhaseClock, phases_heard
 from graphbench.collector import collector_paused
@@ -20,9 +20,9 @@ from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import Site
 from graphbench.isolate.held import Holder
 from graphbench.measurements import NOT_MEASURED, Measurement
-from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.gap_ops import GapOp, GapOps, parts_of
 from graphbench.measuring.places import Places
+from graphbench.records import Phase
 from graphbench.regions import Region
 from graphbench.session import Session
 from graphbench.step_records import TIMELINE_KINDS, StepPhase, StepRecord, StepRow, Timeline
@@ -52,8 +52,7 @@ class Recorder:
         self._timer = timer
         self._labels: TimingSession | None = None
         self._inside = Depth()
-        self._kernels: dict[str, StepRow] = {}
-        self._calls: dict[str, int] = {}
+        self._runs: dict[tuple[str, StepPhase, str, int], _GraphRun] = {}
         self._phases: PhaseClock | None = None
         self._foreign: set[str] = set()
         self._thread = _Thread()
@@ -88,6 +87,27 @@ class Recorder:
         self.reached = {region.key for region in self._session.regions if region.calls > calls.get(region.key, 0)}
 
     @contextlib.contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """While inside, do all that recording does but record: what runs a first time takes several times as long.
+
+        Rows that are found stay, without calls and arguments.
+        """
+        with contextlib.ExitStack() as stack:
+            self._instrument(stack)
+            stack.enter_context(launches_heard(self._on_launch))
+            stack.enter_context(in_other_threads(self._in_thread))
+            with self._in_thread() as mode, mode:
+                self._labels = _NoLabels()
+                try:
+                    yield
+                finally:
+                    self._labels = None
+        self.gaps.forget_calls()
+        self.places = Places()
+        for run in self._runs.values():
+            run.calls = [0] * len(run.calls)
+
+    @contextlib.contextmanager
     def _in_thread(self) -> Iterator[GapMode]:
         """What the calling thread, one of the user's, does is recorded under the mode returned."""
         with self.places.thread():
@@ -119,51 +139,42 @@ class Recorder:
         for region in self._session.regions:
             for graph in region.graphs:
                 if graph.artifact is not None:
-                    side = CompiledSide.of(graph)
-                    stack.enter_context(wrappers.labelled(side.wrapper, self._on_kernel(region, side)))
-                    stack.enter_context(self._guarded(region, graph))
+                    wrapper = wrappers.prepare(graph)
+                    stack.enter_context(wrappers.labelled(wrapper, self._on_kernel))
+                    stack.enter_context(self._guarded(region, graph, wrapper.sites))
 
-    def _guarded(self, region: Region, graph: CompiledGraph) -> contextlib.AbstractContextManager[None]:
-        place = place_of(region, graph)
+    def _guarded(
+        self, region: Region, graph: CompiledGraph, sites: Sequence[Site]
+    ) -> contextlib.AbstractContextManager[None]:
+        place, thread = place_of(region, graph), self._thread
 
         @contextlib.contextmanager
         def call() -> Iterator[None]:
-            self._thread.phase = _phase_of_call()
-            with self.places.graph(place), self._inside.inside():
-                yield
+            key = (place, _phase_of_call(), self._user_phase(), threading.get_ident())
+            run = self._runs.get(key)
+            if run is None:
+                run = self._runs[key] = _GraphRun(region.key, graph.phase, sites, *key[:3])
+            around, thread.run = thread.run, run
+            try:
+                with paused(), self.places.graph(place), self._inside.inside():
+                    yield
+            finally:
+                thread.run = around
             self.gaps.skip_numbers()
 
         return wrappers.around_calls(graph, call)
 
-    def _on_kernel(self, region: Region, side: CompiledSide) -> wrappers.KernelHook:
-        place, thread = place_of(region, side.graph), self._thread
-        names: dict[tuple[int, str, str], str] = {}
-
-        def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            labels = self._labels
-            if labels is None or thread.in_gap_op:
-                return function(*args, **kwargs)
-            user_phase = self._user_phase()
-            key = (site.position, thread.phase, user_phase)
-            name = names.get(key)
-            if name is None:
-                name = names[key] = f"{place}|{thread.phase}|{user_phase}|{site.name}:{site.position}"
-                self._kernels[name] = StepRow(
-                    name=name,
-                    op_type=site.kind,
-                    in_graph=NOT_MEASURED,
-                    region=region.key,
-                    kernel=side.row(site),
-                    phase=thread.phase,
-                    place=place,
-                    user_phase=user_phase,
-                )
-                self._calls[name] = 0
-            self._calls[name] += 1
-            with labels.label(name, 0):
-                return function(*args, **kwargs)
-
-        return on_kernel
+    def _on_kernel(
+        self, site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        # What this costs is paid before every kernel of a live step.
+        labels, run = self._labels, self._thread.run
+        if labels is None or run is None or self._thread.in_gap_op:
+            return function(*args, **kwargs)
+        position = site.position - 1
+        run.calls[position] += 1
+        with labels.label(run.names[position], 0):
+            return function(*args, **kwargs)
 
     def _on_op(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         labels = self._labels
@@ -195,11 +206,18 @@ class Recorder:
         return self._phases.path() if self._phases is not None else ""
 
     def _rows(self, recording: Recording, isolated: Mapping[str, Measurement]) -> tuple[StepRow, ...]:
-        names = [*self._kernels, *(op.name for op in self.gaps.rows.values())]
+        kernels: dict[str, StepRow] = {}
+        for run in self._runs.values():
+            for row in run.rows():
+                known = kernels.get(row.name)
+                kernels[row.name] = row if known is None else replace(known, calls=known.calls + row.calls)
+        gaps = [op for op in self.gaps.rows.values() if op.calls]
+        names = [*kernels, *(op.name for op in gaps)]
         found = loop.in_graph(recording, names, 1, timer=self._timer.name, cache=self._timer.cache, values="captured")
-        kernels = [replace(row, in_graph=found[name], calls=self._calls[name]) for name, row in self._kernels.items()]
-        gaps = [op.row(found[op.name], isolated.get(op.name, NOT_MEASURED)) for op in self.gaps.rows.values()]
-        return (*kernels, *gaps)
+        return (
+            *(replace(row, in_graph=found[name]) for name, row in kernels.items()),
+            *(op.row(found[op.name], isolated.get(op.name, NOT_MEASURED)) for op in gaps),
+        )
 
     def _notes(self) -> Iterator[str]:
         """What makes the recorded step unlike an ordinary one."""
@@ -227,10 +245,55 @@ class Recorded:
         return replace(found, notes=(*found.notes, *self.notes))
 
 
+class _NoLabels:
+    """A timer's session of which nothing is kept."""
+
+    def label(self, row: str, sample: int) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def preparation(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def window(self, sample: int) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+class _GraphRun:
+    """The calls of one compiled graph in one thread and phase: names of its kernels' rows, and how often each ran."""
+
+    __slots__ = ("_key", "_phases", "_region", "_sites", "calls", "names")
+
+    def __init__(
+        self, region: str, graph: Phase, sites: Sequence[Site], place: str, phase: StepPhase, user_phase: str
+    ) -> None:
+        self._region, self._sites = region, sites
+        self._phases = (place, phase, user_phase)
+        self._key = [f"{graph}/{site.name}:{site.position}" for site in sites]
+        self.names = [f"{region}/{key}|{phase}|{user_phase}" for key in self._key]
+        self.calls = [0] * len(sites)
+
+    def rows(self) -> Iterator[StepRow]:
+        """Kernels that ran."""
+        place, phase, user_phase = self._phases
+        for site, key, name, calls in zip(self._sites, self._key, self.names, self.calls, strict=True):
+            if calls:
+                yield StepRow(
+                    name=name,
+                    op_type=site.kind,
+                    in_graph=NOT_MEASURED,
+                    region=self._region,
+                    kernel=key,
+                    calls=calls,
+                    phase=phase,
+                    place=place,
+                    user_phase=user_phase,
+                )
+
+
 class _Thread(threading.local):
     """What the calling thread is at."""
 
-    phase: StepPhase = "forward"
+    run: _GraphRun | None = None
     in_gap_op = False
 
 

@@ -23,6 +23,8 @@ from graphbench.tensors import device_of, tensors_of
 NO_PLAIN_TIME = "every warm-up step compiled, so the step has no uninstrumented time: use more warmup_steps"
 NO_BLOCK_TIME = "a recorded block runs once, so it has no uninstrumented time"
 FREE_MEMORY_PART = 0.5
+REHEARSED_FROM = 3
+"""With so many warm-up steps: one compiles, one is timed, one is left."""
 
 
 def profile_step(
@@ -39,24 +41,41 @@ def profile_step(
         CaptureError: `fn` raised, or ran no tensor op.
         UsageError: fewer than one warm-up step.
     """
+    with _state_put_back(restore):
+        recorded = recorded_step(session, fn, args, warmup_steps, options)
+    return measure_session(session, options, recorded=recorded)
+
+
+def recorded_step(
+    session: Session, fn: Callable[..., Any], args: Sequence[Any], warmup_steps: int, options: MeasureOptions
+) -> Recorded:
+    """Warm up and record one call of `fn`. Of three warm-ups and more, the last is a rehearsal of the recording.
+
+    Raises:
+        CaptureError: `fn` raised, or ran no tensor op.
+        UsageError: fewer than one warm-up step.
+    """
     if warmup_steps < 1:
         raise UsageError(f"warmup_steps={warmup_steps}: expected at least 1, since the first step compiles")
     step = compiled_first(fn)
-    with _state_put_back(restore):
-        timed = [_timed(session, step, args)]
-        device = _device(session, fn, args)
-        recorder = Recorder(session, timers_for(options, device).running, device, _held_budget(session, device))
-        notes: list[str] = []
-        with clock_lock(options, device, notes):
-            if options.lock_gpu_clock is not None:
-                timed.clear()  # wall times are shown of steps under the recorded one's clock
+    timed = [_timed(session, step, args)]
+    device = _device(session, fn, args)
+    recorder = Recorder(session, timers_for(options, device).running, device, _held_budget(session, device))
+    notes: list[str] = []
+    with clock_lock(options, device, notes):
+        if options.lock_gpu_clock is not None:
+            timed.clear()  # wall times are shown of steps under the recorded one's clock
+        before = _calls(session)
+        for i in range(1, warmup_steps):
             before = _calls(session)
-            for _ in range(warmup_steps - 1):
-                before = _calls(session)
+            if i < REHEARSED_FROM - 1 or i < warmup_steps - 1:
                 timed.append(_timed(session, step, args))
-            last = _calls(session)
-            with recorder.recording():
-                _call(step, args)
+            else:
+                with recorder.rehearsal():
+                    _call(step, args)
+        last = _calls(session)
+        with recorder.recording():
+            _call(step, args)
     if not recorder.reached and not recorder.gaps.rows:
         raise CaptureError("the step ran no tensor op", hint="let it call what should be measured")
     if warmup_steps > 1:
@@ -64,7 +83,7 @@ def profile_step(
     walls_ns = tuple(float(wall_ns) for wall_ns, compiled in timed if not compiled)
     if not walls_ns:
         notes.append(NO_PLAIN_TIME)
-    return measure_session(session, options, recorded=Recorded(recorder, device, walls_ns, tuple(notes)))
+    return Recorded(recorder, device, walls_ns, tuple(notes))
 
 
 class LiveBlock:

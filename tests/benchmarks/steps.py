@@ -22,6 +22,8 @@ from torch.nn import functional
 import graphbench
 from graphbench import session
 from graphbench.analysis.stats import quantile
+from graphbench.measuring.options import MeasureOptions
+from graphbench.measuring.step import recorded_step
 from graphbench.step_records import TIMELINE_KINDS, StepRecord, StepRow
 
 Loss = Callable[[], torch.Tensor]
@@ -157,30 +159,21 @@ def _with_optimizer(model: nn.Module, loss: Loss, kind: str) -> dict[str, Any]:
         optimizer.step()
 
     for _ in range(WARM_UPS):
-        _wall_ns(step)
-    plain_ns: list[int] = []
+        step()
+    plain_ns: list[float] = []
     steps: list[StepRecord] = []
     start = time.perf_counter()
     for _ in range(RECORDED):
-        plain_ns += [_wall_ns(step) for _ in range(PLAIN_EACH)]
-        with graphbench.record() as recording:
-            step()
-        steps.append(recording.step)
+        # As graphbench.profile does it: plain steps, a rehearsal, the recorded one; but nothing is measured alone.
+        recorded = recorded_step(session.current(), step, (), PLAIN_EACH + 1, MeasureOptions())
+        plain_ns += recorded.walls_ns
+        steps.append(recorded.step())
     seconds = time.perf_counter() - start
     found = figures(steps, plain_ns) | {"seconds": round(seconds, 2)}
     return found | {"explained": explained(found), "recorded_in_time": recorded_in_time(found)}
 
 
-def _wall_ns(step: Callable[[], object]) -> int:
-    """Wall time of a step with nothing of graphbench open, the device drained before and after."""
-    torch.cuda.synchronize()
-    start_ns = time.perf_counter_ns()
-    step()
-    torch.cuda.synchronize()
-    return time.perf_counter_ns() - start_ns
-
-
-def figures(steps: Sequence[StepRecord], plain_ns: Sequence[int]) -> dict[str, Any]:
+def figures(steps: Sequence[StepRecord], plain_ns: Sequence[float]) -> dict[str, Any]:
     """What several recordings of one step say together: medians of times, and the worst of what must hold for each."""
     busy_ns = quantile([step.run.busy_ns[0] for step in steps], 0.5)
     wall_ns, plain_wall_ns = quantile([step.run.wall_ns[0] for step in steps], 0.5), quantile(plain_ns, 0.5)

@@ -185,7 +185,7 @@ def test_a_step_that_runs_nothing_compiled_is_no_profile_of_what_ran_before() ->
 
 
 def test_a_step_whose_recorded_call_runs_nothing_is_refused() -> None:
-    model, calls = compiled(lambda x: x @ x), iter((True, True, False))
+    model, calls = compiled(lambda x: x @ x), iter((True, True, True, False))
     with pytest.raises(CaptureError, match="the step ran no tensor op"):
         graphbench.profile(lambda: model(torch.ones(4, 4)) if next(calls) else None, **QUICK)
 

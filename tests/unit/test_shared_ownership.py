@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphbench.inductor.sites import Site, unannounced
+from graphbench.inductor.sites import Site, all_kernels
 from graphbench.provenance.claims import IrNode
 from graphbench.provenance.ownership import owned
 from tests.post_grad import extern, fused, placeholder, post
@@ -126,12 +126,29 @@ def test_a_call_that_nobody_announced_executes_the_op_that_its_buffer_was_made_f
             IrNode("buf0", "scatter_add", ("scatter_add", "full", "view")),
             IrNode("buf2", None, ("scatter_add", "full", "view"), ("g",)),
         ),
-        *unannounced([site]),
     ]
-    found = owned(graph, kernels)
+    found = owned(graph, all_kernels(kernels, [site]))
     assert found[site.key].executes == {"scatter_add"}
     assert "full" in found["fill:1"].executes
     assert "scatter_add" not in found["fill:1"].executes
+
+
+def test_a_reduction_that_ends_on_its_workspace_is_shared_by_kernel_and_last_step() -> None:
+    graph = [placeholder("x"), post("mul", "x"), post("sum_1", "mul"), post("add", "sum_1")]
+    last = Site("workspace.sum:9", 2, "workspace.sum", None, "fallback", ("workspace_0",), "buf1")
+    kernels = [
+        fused(
+            "mix:1",
+            IrNode("buf0", "mul", ("mul",), ("x",)),
+            IrNode("buf1", "sum_1", ("mul", "sum_1"), ("x",)),
+        ),
+        fused("add:2", IrNode("buf2", "add", ("add",), ("buf1",))),
+    ]
+    found = owned(graph, all_kernels(kernels, [last]))
+    assert found["mix:1"].executes == {"mul", "sum_1"}
+    assert found[last.key].executes == {"sum_1"}
+    assert found["mix:1"].parts["sum_1"] + found[last.key].parts["sum_1"] == 1
+    assert found["add:2"].executes == {"add"}
 
 
 def test_what_no_kernel_names_is_executed_by_whoever_needs_it() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,3 +103,60 @@ def test_only_non_const_pointers_of_a_cpp_kernel_are_written() -> None:
 )
 def test_kernel_kinds(function: str, kind: str) -> None:
     assert kernel_kind(function, {"cpp_fused_add_0"}) == kind
+
+
+WORKSPACE = """
+class Runner:
+    def call(self, workspace_0, s0):
+        # [Provenance debug handles] triton_mix:4
+        mixed = triton_mix(workspace_0)
+        buf0 = workspace_0[0 * s0 * 2 : (0 + 1) * s0 * 2].view(s0, 2).sum(dim=0)
+        buf1 = workspace_0[1 * s0 * 2 : (1 + 1) * s0 * 2].view(s0, 2).amax(dim=0).view([1, 2]).to(torch.bfloat16)
+        return buf0, buf1
+"""
+
+
+def test_the_last_step_on_a_workspace_is_a_call_of_its_own() -> None:
+    found = instrument(WORKSPACE).sites
+    assert [(site.name, site.target, site.arguments, site.reduces_workspace) for site in found] == [
+        ("triton_mix", "mixed", ("workspace_0",), False),
+        ("workspace.sum", "buf0", ("workspace_0", "s0"), True),
+        ("workspace.amax", "buf1", ("workspace_0", "s0"), True),
+    ]
+
+
+def test_all_of_a_last_step_runs_inside_the_hook() -> None:
+    class Numbers(list[int]):
+        """Stands for a tensor: every method tells that it ran."""
+
+        def __getitem__(self, part: object) -> Numbers:  # type: ignore[override]
+            ran.append("slice")
+            return self
+
+        def view(self, *shape: object) -> Numbers:
+            ran.append("view")
+            return self
+
+        def sum(self, dim: int) -> Numbers:
+            ran.append("sum")
+            return self
+
+        def amax(self, dim: int) -> Numbers:
+            ran.append("amax")
+            return self
+
+        def to(self, dtype: object) -> Numbers:
+            ran.append("to")
+            return self
+
+    ran: list[str] = []
+
+    def hook(site: int, function: Callable[..., object], *args: object) -> object:
+        ran.append(f"{site}:")
+        return function(*args)
+
+    torch_like = SimpleNamespace(bfloat16="bf16")
+    namespace = {HOOK_NAME: hook, "torch": torch_like, "triton_mix": lambda workspace: None}
+    exec(compile(instrument(WORKSPACE).definitions, "wrapper.py", "exec"), namespace)
+    namespace["Runner"]().call(Numbers(), 3)  # type: ignore[operator]
+    assert ran == ["0:", "1:", "slice", "view", "sum", "2:", "slice", "view", "amax", "view", "to"]
