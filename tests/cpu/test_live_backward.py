@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -158,6 +159,32 @@ def test_ops_of_backward_carry_the_line_and_the_node_of_their_forward() -> None:
     assert forward.autograd_node == ""
 
 
+class Sinh(torch.autograd.Function):
+    """A function with a backward of the user's own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        ctx.save_for_backward(x)
+        return x.sinh()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        (x,) = ctx.saved_tensors
+        return gradient * x.cosh()
+
+
+def test_ops_of_a_backward_of_the_users_own_carry_its_line() -> None:
+    net, x = Plain(), batch()
+    model = compiled(net)
+
+    def step() -> None:
+        net.zero_grad()
+        Sinh.apply(model(x)).sum().backward()
+
+    (row,) = gap_rows(recorded(step), "cosh")
+    assert (row.phase, row.autograd_node, code_of(row)) == ("backward", "SinhBackward", "return gradient * x.cosh()")
+
+
 def test_a_scaled_step_is_explained() -> None:
     net, x = Plain(), batch()
     model, scaler = compiled(net), torch.amp.GradScaler("cpu")
@@ -258,6 +285,36 @@ def test_an_optimizers_ops_are_its_own(options: dict[str, bool], expected: dict[
     assert {op_type: calls(found, op_type, phase="optimizer") for op_type in expected} == expected
     assert {op_type: calls(found, op_type) for op_type in expected} == expected
     assert kernels(found) == {"r0/forward": 1, "r0/backward": 1}
+
+
+def test_an_optimizer_that_steps_in_backward_is_no_accumulation() -> None:
+    net, x = Plain(), batch()
+    model, optimizer = compiled(net), torch.optim.AdamW(net.parameters(), foreach=False)
+
+    def update(_: torch.Tensor) -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    net.inner.weight.register_post_accumulate_grad_hook(update)
+    found = recorded(lambda: model(x).sum().backward())
+    assert [(row.phase, row.kind) for row in gap_rows(found, "addcdiv_")] == [("optimizer", "op")]
+
+
+def test_a_closure_that_an_optimizer_calls_is_forward_and_backward() -> None:
+    net, x = Plain(), batch()
+    model, optimizer = compiled(net), torch.optim.LBFGS(net.parameters(), max_iter=2)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(x).square().sum()
+        loss.backward()
+        return loss
+
+    found = recorded(lambda: optimizer.step(closure))
+    assert kernels(found) == {"r0/forward": 2, "r0/backward": 2}
+    assert {row.phase for row in found.rows if row.kernel is not None} == {"forward", "backward"}
+    assert {row.phase for row in gap_rows(found, "square", "sum")} >= {"forward"}
+    assert {row.phase for row in gap_rows(found, "_local_scalar_dense")} == {"optimizer"}
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,14 @@ def test_eager_ops_of_threads_that_the_step_started_are_rows(threads: StepRecord
 def test_the_gap_behind_a_graph_is_its_own_threads(threads: StepRecord) -> None:
     behind = {(row.op_type, row.place) for row in gap_rows(threads, "sinh", "cosh")}
     assert behind == {("sinh", "after r0/forward"), ("cosh", "after r1/forward")}
+
+
+def test_tasks_of_a_thread_pool_are_rows() -> None:
+    model = compiled(square)
+    with ThreadPoolExecutor(1) as pool:
+        found = recorded(lambda: pool.submit(lambda: model(EYE).sinh()).result())
+    assert kernels(found) == {"r0/forward": 1}
+    assert [(row.place, row.calls) for row in gap_rows(found, "sinh")] == [("after r0/forward", 1)]
 
 
 # dispatch modes of the user's own
