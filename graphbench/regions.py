@@ -20,7 +20,7 @@ from graphbench.tensors import device_of, has_storage, spec_of, tensors_of
 REPLACED = "a parameter or buffer was replaced or moved since the region was captured"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Capture:
     """What a region's first call looked like: values, their records, ambient state. `nbytes`: memory kept alive."""
 
@@ -31,7 +31,7 @@ class Capture:
     nbytes: int
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Region:
     """One compiled Dynamo graph. `ticks` are the session's call numbers of its first and its latest call."""
 
@@ -128,6 +128,8 @@ def _is_mutated(entry: CapturedInput, version: int | None) -> bool:
 
 
 def _captured(value: Any) -> CapturedInput:
+    if isinstance(value, list):  # compiled autograd's inputs come in one, which the call empties
+        return CapturedInput([_captured(entry).value for entry in value])
     if not isinstance(value, torch.Tensor):
         return CapturedInput(value)
     if isinstance(value, torch.nn.Parameter):
@@ -139,6 +141,8 @@ def _captured(value: Any) -> CapturedInput:
 
 def _held_bytes(value: Any, kind: str) -> int:
     """Bytes that capturing keeps alive although the model itself might not."""
+    if isinstance(value, list):
+        return sum(_held_bytes(entry, "tensor") for entry in value if not isinstance(entry, torch.nn.Parameter))
     if not isinstance(value, torch.Tensor) or kind in ("parameter", "buffer") or not has_storage(value):
         return 0
     return value.untyped_storage().nbytes()

@@ -6,7 +6,8 @@ Not measuring, Inductor's own callable runs behind one counter. The session hold
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import fx
 
 from graphbench.capture import graphs
 from graphbench.capture.breaks import BreakLog
-from graphbench.errors import SetupError
+from graphbench.errors import SetupError, UsageError
 from graphbench.inductor import compile as inductor
 from graphbench.measurements import SourceLine, TensorSpec
 from graphbench.regions import Capture, Region
@@ -38,6 +39,7 @@ class Session:
         self.empty_graphs = 0
         self.tick = 0
         self._compiled = 0
+        self._user = ""
         self._budget = capture_budget_bytes
         self._breaks = breaks or BreakLog()
         self._lock = threading.Lock()
@@ -51,6 +53,24 @@ class Session:
     def budget_left_bytes(self) -> int:
         """Bytes that captured values may still keep alive."""
         return max(0, self._budget - self.captured_bytes)
+
+    @contextmanager
+    def in_use(self, what: str) -> Iterator[None]:
+        """Nothing else is recorded or measured while inside.
+
+        Raises:
+            UsageError: something is.
+        """
+        if self._user:
+            raise UsageError(
+                f"graphbench cannot {what} here: it is called within what graphbench is about to {self._user}",
+                hint="call it after that",
+            )
+        self._user = what
+        try:
+            yield
+        finally:
+            self._user = ""
 
     def compile(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: inductor.BackendOptions

@@ -96,11 +96,14 @@ class Caller(NamedTuple):
     engine: bool
 
 
-def of_caller() -> Caller:
+def of_caller(grad_enabled: bool | None = None) -> Caller:
     """Who calls, found from the inside out, without building a traceback.
 
     Code of the user's inside an optimizer of torch's is a closure where grad mode is on; where it is off, it is the
-    user's own optimizer, whose `step` torch wraps.
+    user's own optimizer, whose `step` torch wraps. What lies outside of autograd's engine says nothing of the call.
+
+    Args:
+        grad_enabled: grad mode of the user's code; by default as it is now.
 
     Source: `torch.optim.Optimizer.profile_hook_step`; `torch.autograd.graph._engine_run_backward`,
         `torch.autograd._make_grads`, torch 2.11 to 2.14.
@@ -111,15 +114,17 @@ def of_caller() -> Caller:
     while frame is not None:
         code = frame.f_code
         kind = _kind(code.co_filename)
-        if kind == _OPTIMIZER:
+        if kind == _OPTIMIZER and not engine:
             optimizer = True
             if source is not None:
                 break
-        elif kind == _AUTOGRAD and source is None:
-            engine = engine or code.co_name in _STARTS_BACKWARD
+        elif kind == _AUTOGRAD and code.co_name in _STARTS_BACKWARD:
+            engine = source is None and not optimizer
+            if not engine:
+                break
         elif kind == _USER and source is None:
             source = _line(code.co_filename, frame.f_lineno, code.co_name)
-            if optimizer or torch.is_grad_enabled():
+            if optimizer or engine or (torch.is_grad_enabled() if grad_enabled is None else grad_enabled):
                 break
         if frame.f_back is None:
             break

@@ -30,8 +30,8 @@ class Geometry:
 class CapturedInput:
     """One argument of a region as recorded on its first call.
 
-    `value` is the parameter itself, a detached alias of any other tensor, or a plain value. `base` is the geometry of
-    the tensor that it was a view of.
+    `value` is the parameter itself, a detached alias of any other tensor, a list of such, or a plain value. `base`
+    is the geometry of the tensor that it was a view of.
     """
 
     value: Any
@@ -58,6 +58,8 @@ def _storage(tensor: torch.Tensor) -> int:
 
 def _argument(entry: CapturedInput, mutated: set[int], bases: dict[int, torch.Tensor]) -> Any:
     tensor = entry.value
+    if isinstance(tensor, list):  # emptied by the run, and what is in it may be written
+        return [value.clone() if isinstance(value, torch.Tensor) else value for value in tensor]
     if not isinstance(tensor, torch.Tensor):
         return tensor
     if _storage(tensor) not in mutated:

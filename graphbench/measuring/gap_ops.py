@@ -154,6 +154,8 @@ class GapOps:
                 self._claim_number(caller.source)
             return phase, caller.source, "", False
         node: Any = torch._C._current_autograd_node()
+        if caller.optimizer:  # stepping in a hook
+            return "optimizer", caller.source, "", False
         if node is None:
             return "backward", None if caller.engine else caller.source, "", False
         if node is not self._node.node:
@@ -252,14 +254,13 @@ def _host_reads(function: Any, args: tuple[Any, ...]) -> bool:
     """Whether the host must know a value of the result, or its shape, so that it waits for the device.
 
     Source: `torch.Tag.data_dependent_output`, `torch.Tag.dynamic_output_shape` of `OpOverload.tags`, torch 2.11 to
-        2.14. `aten.index` has the second one whatever it is given; only masks make its shape depend on values.
+        2.14. `aten.index` has the second one whatever it is given and `aten.index_put_` none; what they do with masks
+        depends on values.
     """
+    if "index" in getattr(function, "_opname", ""):
+        return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in tensors_of(args[1:2]))
     tags = getattr(function, "tags", ())
-    if torch.Tag.data_dependent_output not in tags and torch.Tag.dynamic_output_shape not in tags:
-        return False
-    if getattr(function, "_opname", "") != "index":
-        return True
-    return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in tensors_of(args[1:2]))
+    return torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
 
 
 def _copied(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -57,7 +57,7 @@ class Recorder:
         self._foreign: set[str] = set()
         self._thread = _Thread()
         self._finished: Recording | None = None
-        self._compiled = False
+        self.compiled = False
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -69,6 +69,7 @@ class Recorder:
         calls = {region.key: region.calls for region in self._session.regions}
         compiles = compile_count(self._session)
         with contextlib.ExitStack() as stack:
+            stack.enter_context(self._session.in_use("record"))
             self._instrument(stack)
             opened = stack.enter_context(self._timer.open(timeline=True))
             self._phases = stack.enter_context(phases_heard())
@@ -83,7 +84,7 @@ class Recorder:
                 finally:
                     self._labels = None
         self._finished = opened.recording()
-        self._compiled = compile_count(self._session) != compiles
+        self.compiled = compile_count(self._session) != compiles
         self.reached = {region.key for region in self._session.regions if region.calls > calls.get(region.key, 0)}
 
     @contextlib.contextmanager
@@ -93,6 +94,7 @@ class Recorder:
         Rows that are found stay, without calls and arguments.
         """
         with contextlib.ExitStack() as stack:
+            stack.enter_context(self._session.in_use("record"))
             self._instrument(stack)
             stack.enter_context(launches_heard(self._on_launch))
             stack.enter_context(in_other_threads(self._in_thread))
@@ -150,7 +152,7 @@ class Recorder:
 
         @contextlib.contextmanager
         def call() -> Iterator[None]:
-            key = (place, _phase_of_call(), self._user_phase(), threading.get_ident())
+            key = (place, _phase_of_call(region), self._user_phase(), threading.get_ident())
             run = self._runs.get(key)
             if run is None:
                 run = self._runs[key] = _GraphRun(region.key, graph.phase, sites, *key[:3])
@@ -221,7 +223,7 @@ class Recorder:
 
     def _notes(self) -> Iterator[str]:
         """What makes the recorded step unlike an ordinary one."""
-        if self._compiled:
+        if self.compiled:
             yield STILL_COMPILED
         for name in sorted(self._foreign):
             yield (
@@ -308,11 +310,12 @@ def compile_count(session: Session) -> tuple[int, int, int]:
     return len(session.regions), graphs, int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 
 
-def _phase_of_call() -> StepPhase:
-    """What a compiled graph that is called now belongs to."""
-    if torch._C._current_graph_task_id() != -1:
-        return "backward"
-    return "optimizer" if source_lines.of_caller().optimizer else "forward"
+def _phase_of_call(region: Region) -> StepPhase:
+    """What a compiled graph that is called now belongs to. Around its call grad mode is off, whatever it was before."""
+    grad_enabled = region.capture.ambient.grad_enabled if region.capture is not None else None
+    if source_lines.of_caller(grad_enabled).optimizer:
+        return "optimizer"
+    return "backward" if torch._C._current_graph_task_id() != -1 else "forward"
 
 
 def _timeline(recording: Recording, rows: Sequence[str]) -> Timeline:

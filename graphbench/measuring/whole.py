@@ -55,7 +55,11 @@ def measure_session(session: Session, options: MeasureOptions, *, recorded: Reco
     records: list[RegionRecord] = []
     lock_notes: list[str] = []
     watch = CpuWatch()
-    with clock_lock(options, device, lock_notes), _progress(session.regions, gaps, options.progress) as tick:
+    with (
+        session.in_use("measure"),
+        clock_lock(options, device, lock_notes),
+        _progress(session.regions, gaps, options.progress) as tick,
+    ):
         for region in session.regions:
             reason = _why_not(session, region, options, device, reached)
             records.append(skipped(region, reason) if reason else _measured(region, timers, policy, tick))

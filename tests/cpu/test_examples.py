@@ -107,7 +107,7 @@ def test_python_of_the_readme_runs_from_top_to_bottom(
     inference, step = capsys.readouterr().out.split("graphbench profile of a model")[1:]
     assert re.search(r"^input_\d +gelu +f32\[64,512\]", inference, re.MULTILINE)
     assert re.search(r"^input_\d +relu +added ", inference, re.MULTILINE)
-    assert re.search(r"^sqrt +optimizer ", step, re.MULTILINE)
+    assert re.search(r"^_?(foreach_)?sqrt +opt", step, re.MULTILINE)
     assert {path.name for path in tmp_path.glob("*.json")} == {"before.json", "after.json"}
 
 

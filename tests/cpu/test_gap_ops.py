@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import graphbench
+from graphbench.errors import UsageError
 from graphbench.isolate.held import Holder, Stub
 from graphbench.step_records import StepRecord, StepRow
 from tests.cpu.stories import QUICK, traces_left
@@ -206,6 +207,16 @@ def test_a_mask_is_read_by_the_host_and_an_index_is_not() -> None:
     assert sorted(entry.kind for entry in gap_rows(found, "index")) == ["op", "sync"]
 
 
+def test_writing_through_a_mask_is_read_by_the_host() -> None:
+    x = torch.ones(WIDTH)
+
+    def step() -> None:
+        x.index_put_((x > 2,), torch.zeros(()))
+        x.index_put_((torch.arange(3),), torch.zeros(3))
+
+    assert [entry.kind for entry in gap_rows(recorded(step), "index_put_")] == ["sync", "op"]
+
+
 # what is kept, and what an op costs alone
 
 
@@ -304,6 +315,17 @@ def test_a_block_that_raises_leaves_nothing_behind() -> None:
     with pytest.raises(ValueError, match="late"):
         block()
     assert traces_left() == []
+
+
+def test_what_measures_inside_of_what_is_recorded_is_refused() -> None:
+    def step() -> None:
+        with graphbench.record():
+            torch.ones(2) + 1
+
+    with pytest.raises(UsageError, match="graphbench cannot record here: it is called within what graphbench is about"):
+        graphbench.profile(step, **QUICK)
+    assert traces_left() == []
+    assert [entry.op_type for entry in recorded(lambda: torch.ones(2)).rows] == ["ones"]
 
 
 def test_a_thread_that_outlives_the_block_is_left_alone() -> None:

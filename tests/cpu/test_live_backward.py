@@ -12,7 +12,7 @@ from torch import distributed, nn
 from torch.utils.checkpoint import checkpoint
 
 from graphbench.step_records import StepRecord
-from tests.cpu.stories import WIDTH, batch, compiled
+from tests.cpu.stories import QUICK, WIDTH, batch, compiled
 from tests.live import calls, code_of, gap_rows, kernels, recorded
 
 
@@ -254,6 +254,22 @@ def test_a_compiled_backward_graph_of_autograd_is_backward() -> None:
     assert {row.phase for row in made} == {"backward"}
     assert sum(row.calls for row in made if row.op_type == "extern") == 1
     assert not any(row.region == "r0" and row.phase == "backward" for row in found.rows)
+
+
+def test_a_backward_that_autograd_compiled_is_measured_too() -> None:
+    net, x = Plain(), batch()
+    model = compiled(net)
+
+    def step() -> None:
+        net.zero_grad()
+        loss = model(x).sum()
+        with torch._dynamo.compiled_autograd._enable(torch.compile(backend="graphbench")):
+            loss.backward()
+
+    record = graphbench.profile(step, **QUICK).record
+    made = next(region for region in record.regions if region.key == "r1")
+    assert (made.status, made.eager.reason, made.forward.reason) == ("ok", "", "")
+    assert {kernel.isolated.status for kernel in made.kernels} == {"ok"}
 
 
 # optimizers

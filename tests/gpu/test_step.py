@@ -118,7 +118,8 @@ def test_a_training_step_with_a_break_is_attributed_to_the_last_kernel(
         optimizer.step()
 
     found = recorded_once(step, warm_ups=3)
-    assert set(kernels(found)) == {"r0/forward", "r0/backward", "r1/forward", "r1/backward"}
+    # The value that is read changes with every step, so that the second region was compiled again.
+    assert set(kernels(found)) == {"r0/forward", "r0/backward", "r2/forward", "r2/backward"}
     updates = gap_rows(found, *expected)
     assert {row.op_type for row in updates} == expected
     assert {row.phase for row in updates} == {"optimizer"}
