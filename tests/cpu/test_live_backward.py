@@ -11,6 +11,7 @@ import torch
 from torch import distributed, nn
 from torch.utils.checkpoint import checkpoint
 
+import graphbench
 from graphbench.step_records import StepRecord
 from tests.cpu.stories import QUICK, WIDTH, batch, compiled
 from tests.live import calls, code_of, gap_rows, kernels, recorded
