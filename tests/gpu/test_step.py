@@ -124,8 +124,9 @@ def test_a_training_step_with_a_break_is_attributed_to_the_last_kernel(
     assert {row.op_type for row in updates} == expected
     assert {row.phase for row in updates} == {"optimizer"}
     assert all(launched([row]) > 0 for row in updates)
+    # Dynamo hands the value on as a tensor of the CPU, which is read too and waits for nothing.
     reads = gap_rows(found, "_local_scalar_dense", phase="forward")
-    assert [(row.kind, row.place) for row in reads] == [("sync", "after r0/forward")]
+    assert [row.place for row in reads if row.kind == "sync"] == ["after r0/forward"]
 
 
 def test_a_scaled_step_is_attributed_to_the_last_kernel() -> None:
