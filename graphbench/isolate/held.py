@@ -13,7 +13,7 @@ from graphbench.measurements import TensorSpec
 from graphbench.tensors import ALIGNMENT_BYTES, spec_of
 
 LONG_LIST = 8
-CHANGED_INDEX = "what an integer argument held was overwritten later in the step"
+CHANGED = "what an argument held, which decides what the op does, was overwritten later in the step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,14 @@ class Stub:
 
 @dataclass(slots=True)
 class HeldArguments:
-    """The arguments of one call, nested as they were. `integers`: those kept, with their versions then."""
+    """The arguments of one call, nested as they were. `watched`: tensors whose values decide what the call does.
+
+    Each with what is kept of it, and its version then: below autograd a detached tensor counts its own.
+    """
 
     args: list[Any]
     kwargs: dict[str, Any]
-    integers: list[tuple[torch.Tensor, int]] = field(default_factory=list)
+    watched: list[tuple[torch.Tensor, torch.Tensor, int]] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
@@ -70,13 +73,13 @@ class HeldArguments:
         args = tuple(_made(value) for value in self.args)
         return args, {name: _made(value) for name, value in self.kwargs.items()}
 
-    def changed_index(self, written: Callable[[torch.Tensor], bool]) -> bool:
-        """Whether an integer tensor was written since, but by the call itself: repeated, it would do other work.
+    def changed(self, written: Callable[[torch.Tensor], bool]) -> bool:
+        """Whether a watched tensor was written since, but by the call itself: repeated, it would do other work.
 
         Args:
             written: whether the call writes an argument.
         """
-        return any(tensor._version != version and not written(tensor) for tensor, version in self.integers)
+        return any(tensor._version != version and not written(kept) for tensor, kept, version in self.watched)
 
     def _leaves(self) -> Iterator[Any]:
         for value in (*self.args, *self.kwargs.values()):
@@ -109,26 +112,29 @@ class Holder:
     held_bytes: int = 0
     _seen: set[int] = field(default_factory=set)
 
-    def hold(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, floats: bool = True) -> HeldArguments:
+    def hold(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], *, floats: bool = True, decisive: bool = False
+    ) -> HeldArguments:
         """Keep a call's arguments. Call it before the call writes them.
 
         Args:
             args: positional arguments: tensors, lists of tensors, anything else.
             kwargs: named ones.
             floats: keep floating-point tensors too. Not in backward: autograd steals a gradient that nobody else holds.
+            decisive: floating-point values decide what the call does, as those of integers and masks always may.
         """
         held = HeldArguments([], {})
-        held.args = [self._kept(value, floats, held) for value in args]
-        held.kwargs = {name: self._kept(value, floats, held) for name, value in kwargs.items()}
+        held.args = [self._kept(value, held, floats, decisive) for value in args]
+        held.kwargs = {name: self._kept(value, held, floats, decisive) for name, value in kwargs.items()}
         return held
 
-    def _kept(self, value: Any, floats: bool, held: HeldArguments) -> Any:
+    def _kept(self, value: Any, held: HeldArguments, floats: bool, decisive: bool) -> Any:
         if isinstance(value, torch.Tensor):
-            return self._tensor(value, floats, held)
+            return self._tensor(value, held, floats, decisive)
         if isinstance(value, (list, tuple)):
             if floats and len(value) > LONG_LIST and self._keeps_whole(value):
                 return list(value)
-            return [self._kept(entry, floats, held) for entry in value]
+            return [self._kept(entry, held, floats, decisive) for entry in value]
         return value
 
     def _keeps_whole(self, tensors: Sequence[Any]) -> bool:
@@ -144,15 +150,18 @@ class Holder:
             self._seen.add(address)
         return True
 
-    def _tensor(self, tensor: torch.Tensor, floats: bool, held: HeldArguments) -> torch.Tensor | Stub:
+    def _tensor(self, tensor: torch.Tensor, held: HeldArguments, floats: bool, decisive: bool) -> torch.Tensor | Stub:
         draws = tensor.is_floating_point() or tensor.is_complex()
-        if _is_plain(tensor) and ((draws and not floats) or not self._fits(tensor)):
+        plain = _is_plain(tensor)
+        if plain and ((draws and not floats) or not self._fits(tensor)):
             offset = int(tensor.storage_offset()) % max(1, ALIGNMENT_BYTES // tensor.element_size())
             return Stub(tuple(map(int, tensor.shape)), tensor.stride(), tensor.dtype, tensor.device, offset)
         # Not the autograd graph below it, nor one that a later write in place gives it, nor the shape that it gets so.
-        kept = tensor if tensor.is_leaf and tensor.requires_grad else tensor.detach()
-        if not draws and not tensor.is_inference():
-            held.integers.append((kept, tensor._version))
+        # A subclass would hear of it, so it is only asked where it must be.
+        kept = tensor if tensor.is_leaf and (tensor.requires_grad or not plain) else tensor.detach()
+        watched = not draws or (decisive and tensor.is_leaf)
+        if watched and not tensor.is_inference():
+            held.watched.append((tensor, kept, tensor._version))
         return kept
 
     def _fits(self, tensor: torch.Tensor) -> bool:

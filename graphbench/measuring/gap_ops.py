@@ -99,9 +99,11 @@ class GapOps:
         op = self.rows.get(key)
         if op is None:
             op = self.rows[key] = self._new(function, args, kwargs, phase, place, user_phase, source, node)
-            op.kind = "accumulation" if adds_up and op.kind == "op" else op.kind
+            accumulates = adds_up or (from_engine and node == "AccumulateGrad")
+            op.kind = "accumulation" if accumulates and op.kind == "op" else op.kind
         if not op.calls:
-            op.held = self._holder.hold(args, kwargs, floats=phase != "backward")
+            decisive = op.kind == "sync" and op.op_type != "_local_scalar_dense"
+            op.held = self._holder.hold(args, kwargs, floats=phase != "backward", decisive=decisive)
         op.calls += 1
         if op.copied:
             op.copied_bytes += _copied_bytes(args)
@@ -185,7 +187,7 @@ class GapOps:
         node: str,
     ) -> GapOp:
         op_type = op_name(function)
-        kind, copied = _kind(function, args, kwargs, node, self._device)
+        kind, copied = _kind(function, args, kwargs, self._device)
         return GapOp(
             name=f"{place}|{phase}|{op_type}#{len(self.rows)}",
             function=function,
@@ -227,22 +229,17 @@ def op_name(function: Any) -> str:
     return name if space in ("aten", "higher_order") else f"{space}.{name}"
 
 
-def _kind(
-    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], node: str, device: torch.device
-) -> tuple[GapOpKind, str]:
+def _kind(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device) -> tuple[GapOpKind, str]:
     """What a reader must know of an op before its time, and the direction in which it copies between devices.
 
     Args:
         function: the op.
         args: its positional arguments.
         kwargs: its named ones.
-        node: the autograd node at work.
         device: what the step runs on: reading a value on the CPU waits for no other device.
     """
     if is_collective(function):
         return "collective", ""
-    if node == "AccumulateGrad":
-        return "accumulation", ""
     copied = _copied(function, args, kwargs)
     if copied:
         return "copy", copied

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from graphbench.errors import first_line
-from graphbench.isolate.held import CHANGED_INDEX, HeldArguments
+from graphbench.isolate.held import CHANGED, HeldArguments
 from graphbench.measurements import Measurement
 from graphbench.measuring.gap_ops import GapOp
 from graphbench.measuring.isolating import Call, Isolator
@@ -42,8 +42,8 @@ def _isolated(op: GapOp, isolator: Isolator) -> Measurement:
         return Measurement(status="skipped", reason=NO_ARGUMENTS)
     if isinstance(op.function, torch._ops.HigherOrderOperator):
         return Measurement(status="skipped", reason=HIGHER_ORDER)
-    if op.held.changed_index(_written(op.function, op.held)):
-        return Measurement(status="skipped", reason=CHANGED_INDEX)
+    if op.held.changed(_written(op.function, op.held)):
+        return Measurement(status="skipped", reason=CHANGED)
     try:
         args, kwargs = op.held.made()
     except RuntimeError as error:  # out of memory, say

@@ -90,6 +90,26 @@ def test_tasks_of_a_pool_that_the_step_makes_are_counted_once() -> None:
     assert calls(recorded(step), "sinh") == 4
 
 
+# what is no op
+
+
+def test_what_torch_asks_a_subclass_about_itself_is_no_row() -> None:
+    parts = [torch.ones(3, 4), torch.ones(2, 4)]
+    ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+    doubled = ragged * 2
+    assert [entry.op_type for entry in recorded(lambda: doubled + ragged).rows] == ["add"]
+
+
+def test_a_ragged_view_that_requires_grad_does_not_wait_for_itself() -> None:
+    parts = [torch.ones(3, 4), torch.ones(2, 4)]
+
+    def step() -> None:
+        ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+        (ragged * 2).sum().backward()
+
+    assert calls(recorded(step), "mul", phase="forward") == 1
+
+
 # dispatch modes of the user's own
 
 
