@@ -21,6 +21,11 @@ LIBRARY = (str(Path(torch.__file__).parent), str(Path(__file__).parent.parent))
 STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 COMPILERS = tuple(f"{os.sep}{name}{os.sep}" for name in ("jinja2", "mpmath", "networkx", "numpy", "sympy", "triton"))
+GENERATED = re.compile(r"[/\\](?P<folder>[a-z2-7]{2})[/\\]c(?P=folder)[a-z2-7]{40,}\.py$")
+"""Inductor's own code: named by its hash, in a folder that its first letters name.
+
+Source: `torch._inductor.codecache.get_path`, `code_hash`, torch 2.11 to 2.14.
+"""
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 AUTOGRAD = str(Path(LIBRARY[0], "autograd"))
 OPTIMIZERS = tuple(
@@ -67,8 +72,8 @@ def from_frame(frame: traceback.FrameSummary) -> SourceLine:
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is torch's or graphbench's own, or beneath torch."""
-    return file.startswith(LIBRARY) or is_beneath_torch(file)
+    """Whether a file is torch's or graphbench's own, beneath torch, or made by Inductor."""
+    return file.startswith(LIBRARY) or is_beneath_torch(file) or GENERATED.search(file) is not None
 
 
 def is_beneath_torch(file: str) -> bool:

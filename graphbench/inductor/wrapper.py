@@ -8,13 +8,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, cast
 
 import torch
+from torch._inductor.output_code import CompiledFxGraph
 
 from graphbench.errors import ProvenanceError
 from graphbench.inductor.compile import CompiledGraph
@@ -164,6 +165,25 @@ def _in_front(graph: CompiledGraph, stand_in: Callable[[Callable[[list[Any]], An
         yield
     finally:
         artifact.current_callable = below
+
+
+@contextlib.contextmanager
+def all_calls(heard: Callable[[Any], None]) -> Iterator[None]:
+    """While inside, `heard` is given the artifact of every graph of Inductor's that is called, whoever compiled it.
+
+    Source: `torch._inductor.output_code.CompiledFxGraph.__call__`, torch 2.11 to 2.14.
+    """
+    below = CompiledFxGraph.__call__
+
+    def call(artifact: CompiledFxGraph, inputs: Sequence[Any]) -> Any:
+        heard(artifact)
+        return below(artifact, inputs)
+
+    CompiledFxGraph.__call__ = call  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        CompiledFxGraph.__call__ = below  # type: ignore[method-assign]
 
 
 def is_plain(graph: CompiledGraph) -> bool:

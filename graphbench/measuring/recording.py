@@ -32,6 +32,10 @@ from graphbench.timing.base import Recording, Timer
 from graphbench.timing.base import Session as TimingSession
 
 STILL_COMPILED = "the recorded step compiled something, so it is no ordinary step: use more warmup_steps"
+OTHERS_COMPILED = (
+    "compiled graphs that are no regions ran {count}x, made by another backend: on the CPU only those "
+    'of their kernels that torch\'s dispatcher sees are rows; compile with backend="graphbench" to see them all'
+)
 
 
 class Recorder:
@@ -55,6 +59,8 @@ class Recorder:
         self._runs: dict[tuple[str, StepPhase, str, int], _GraphRun] = {}
         self._phases: PhaseClock | None = None
         self._foreign: set[str] = set()
+        self._called: list[Any] = []
+        self._others_called = 0
         self._thread = _Thread()
         self._finished: Recording | None = None
         self.compiled = False
@@ -75,6 +81,7 @@ class Recorder:
             self._phases = stack.enter_context(phases_heard())
             self._foreign = stack.enter_context(foreign_modes())
             stack.enter_context(launches_heard(self._on_launch))
+            stack.enter_context(wrappers.all_calls(self._called.append))
             stack.enter_context(in_other_threads(self._in_thread))
             with collector_paused(), opened.session.window(0), self._in_thread() as mode, mode:
                 self._labels = opened.session
@@ -84,6 +91,9 @@ class Recorder:
                 finally:
                     self._labels = None
         self._finished = opened.recording()
+        known = {id(graph.artifact) for region in self._session.regions for graph in region.graphs}
+        self._others_called = sum(id(artifact) not in known for artifact in self._called)
+        self._called.clear()
         self.compiled = compile_count(self._session) != compiles
         self.reached = {region.key for region in self._session.regions if region.calls > calls.get(region.key, 0)}
 
@@ -132,7 +142,7 @@ class Recorder:
             user_phases=self._phases.phases(),
             timeline=_timeline(self._finished, [row.name for row in rows]),
             plain_wall_ns=tuple(map(float, walls_ns)),
-            compiled=bool(self.reached),
+            compiled=bool(self.reached or self._others_called),
             notes=tuple(self._notes()),
         )
 
@@ -225,6 +235,8 @@ class Recorder:
         """What makes the recorded step unlike an ordinary one."""
         if self.compiled:
             yield STILL_COMPILED
+        if self._others_called:
+            yield OTHERS_COMPILED.format(count=self._others_called)
         for name in sorted(self._foreign):
             yield (
                 f"the dispatch mode {name} was on: torch runs compiled code eagerly under it, unless its class "

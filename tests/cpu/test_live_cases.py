@@ -110,6 +110,27 @@ def test_a_ragged_view_that_requires_grad_does_not_wait_for_itself() -> None:
     assert calls(recorded(step), "mul", phase="forward") == 1
 
 
+# what another backend compiled
+
+
+def test_what_another_backend_compiled_is_told() -> None:
+    model = torch.compile(lambda x: (x.sin() @ x).cos())
+
+    def step() -> None:
+        model(EYE)
+        EYE.sinh()
+
+    found = recorded(step)
+    assert found.compiled
+    assert found.notes[0].startswith("compiled graphs that are no regions ran 1x, made by another backend")
+    assert [code_of(row) for row in gap_rows(found, "mm")] == ["model = torch.compile(lambda x: (x.sin() @ x).cos())"]
+
+
+def test_what_graphbench_compiled_is_no_other_backends() -> None:
+    model = compiled(square)
+    assert not any("another backend" in note for note in recorded(lambda: model(EYE)).notes)
+
+
 # dispatch modes of the user's own
 
 
