@@ -37,7 +37,7 @@ class Recording:
         """Everything the block launched: rows, places, timeline. Times in nanoseconds.
 
         Raises:
-            UsageError: the block has not been left.
+            UsageError: the block has not been left, or was left by an exception.
         """
         return self._block.step()
 
@@ -48,7 +48,7 @@ class Recording:
             **options: fields of `graphbench.measuring.options.MeasureOptions` but `timer`, which `record` was given.
 
         Raises:
-            UsageError: the block has not been left, or an option is unknown or does not fit.
+            UsageError: as for `step`, or an option is unknown or does not fit.
         """
         if "timer" in options:
             raise UsageError("timer=: a recording keeps the timer it was made with", hint="give it to record()")

@@ -20,6 +20,17 @@ from torch.utils._python_dispatch import (
 GapCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """`on_op(function, args, kwargs)`: must call `function` and return its result."""
 
+QUERIES = {
+    *("dim", "is_contiguous", "sym_is_contiguous", "is_non_overlapping_and_dense", "is_strides_like_format"),
+    *("layout", "device", "numel", "size", "storage_offset", "stride"),
+    *("sym_numel", "sym_size", "sym_storage_offset", "sym_stride"),
+}
+"""What torch asks a tensor subclass about itself through the dispatcher: no work, and asked under autograd's locks, so
+that whoever looks at the tensor meanwhile (`grad_fn`, `is_leaf`) may wait for itself for ever.
+
+Source: `ConcretePyInterpreterVTable` (torch/csrc/PyInterpreter.cpp), `VariableHooks::grad_fn`, torch 2.11 to 2.14.
+"""
+
 
 class Depth(threading.local):
     """How deep the thread is inside what is labelled as a whole (a compiled graph, a gap op): no gap op is in there."""
@@ -57,9 +68,15 @@ class GapMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Pass one op on."""
-        if self._inside.depth or getattr(func, "namespace", "") == "profiler":  # marks of a profiler are no work
+        if self._inside.depth or _is_no_work(func):
             return func(*args, **(kwargs or {}))
         return self._on_op(func, args, kwargs or {})
+
+
+def _is_no_work(function: Any) -> bool:
+    """Whether it is a mark of a profiler, or a question to a tensor subclass."""
+    space = getattr(function, "namespace", "")
+    return space == "profiler" or (space in ("aten", "prim") and function._opname in QUERIES)
 
 
 @contextlib.contextmanager
@@ -83,23 +100,29 @@ def paused() -> Iterator[None]:
 def in_other_threads(around: Callable[[], AbstractContextManager[GapMode]]) -> Iterator[None]:
     """While inside, threads that are started and tasks of thread pools run within `around()`, under the mode it gives.
 
-    A thread that ran before and takes no tasks from a pool cannot be reached.
+    A thread that ran before and takes no tasks from a pool cannot be reached. Tasks of a thread that was started while
+    inside are within `around()` already.
 
     Source: `threading.Thread._bootstrap_inner`, `concurrent.futures.thread._WorkItem.run`, Python 3.10 to 3.13;
         `torch.utils._python_dispatch._push_mode`, torch 2.11 to 2.14.
     """
+    depth = Depth()
     with contextlib.ExitStack() as undo:
         for owner, name in ((threading.Thread, "_bootstrap_inner"), (pools._WorkItem, "run")):
-            undo.enter_context(_wrapped(owner, name, around))
+            undo.enter_context(_wrapped(owner, name, around, depth))
         yield
 
 
 @contextlib.contextmanager
-def _wrapped(owner: Any, name: str, around: Callable[[], AbstractContextManager[GapMode]]) -> Iterator[None]:
+def _wrapped(
+    owner: Any, name: str, around: Callable[[], AbstractContextManager[GapMode]], depth: Depth
+) -> Iterator[None]:
     below = getattr(owner, name)
 
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with around() as mode:
+        if depth.depth:
+            return below(self, *args, **kwargs)
+        with depth.inside(), around() as mode:
             # Not `with mode`: that also sets flags of the whole process, which two threads would put back out of order.
             _push_mode(mode)
             try:

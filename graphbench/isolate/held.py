@@ -86,6 +86,12 @@ class HeldArguments:
                 yield value
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether it is a tensor with a storage and an address of its own."""
+    ordinary = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided
+    return ordinary and not value.is_nested
+
+
 def _made(value: Any) -> Any:
     if isinstance(value, list):
         return [_made(entry) for entry in value]
@@ -127,12 +133,9 @@ class Holder:
 
     def _keeps_whole(self, tensors: Sequence[Any]) -> bool:
         """Whether a long list of floating-point tensors may be kept without a look at each. Their owner keeps most."""
-        first = tensors[0]
-        if not isinstance(first, torch.Tensor) or not first.is_floating_point() or first.grad_fn is not None:
+        if not all(_is_plain(tensor) and tensor.is_floating_point() and tensor.is_leaf for tensor in tensors):
             return False
-        if first.layout is not torch.strided:
-            return False
-        address = first.data_ptr()
+        address = tensors[0].data_ptr()
         if address not in self._seen:
             nbytes = sum(tensor.nbytes for tensor in tensors)
             if self.held_bytes + nbytes > self.budget_bytes:
@@ -143,11 +146,11 @@ class Holder:
 
     def _tensor(self, tensor: torch.Tensor, floats: bool, held: HeldArguments) -> torch.Tensor | Stub:
         draws = tensor.is_floating_point() or tensor.is_complex()
-        plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
-        if plain and not tensor.is_nested and ((draws and not floats) or not self._fits(tensor)):
+        if _is_plain(tensor) and ((draws and not floats) or not self._fits(tensor)):
             offset = int(tensor.storage_offset()) % max(1, ALIGNMENT_BYTES // tensor.element_size())
             return Stub(tuple(map(int, tensor.shape)), tensor.stride(), tensor.dtype, tensor.device, offset)
-        kept = tensor if tensor.grad_fn is None else tensor.detach()  # not the autograd graph below it
+        # Not the autograd graph below it, nor one that a later write in place gives it, nor the shape that it gets so.
+        kept = tensor if tensor.is_leaf and tensor.requires_grad else tensor.detach()
         if not draws and not tensor.is_inference():
             held.integers.append((kept, tensor._version))
         return kept

@@ -102,6 +102,7 @@ class LiveBlock:
         self._recorder: Recorder | None = None
         self._recording: contextlib.AbstractContextManager[None] | None = None
         self._recorded: Recorded | None = None
+        self._left = False
 
     def __enter__(self) -> None:
         if self._recorder is not None:
@@ -116,17 +117,21 @@ class LiveBlock:
     def __exit__(self, *error: Any) -> None:
         assert self._recording is not None
         assert self._recorder is not None
+        self._left = True
         self._recording.__exit__(*error)
-        self._recorded = Recorded(self._recorder, self._device, notes=(NO_BLOCK_TIME,))
+        if error[0] is None:
+            self._recorded = Recorded(self._recorder, self._device, notes=(NO_BLOCK_TIME,))
 
     @property
     def recorded(self) -> Recorded:
         """What the block did.
 
         Raises:
-            UsageError: the block has not been left.
+            UsageError: the block has not been left, or was left by an exception.
         """
         if self._recorded is None:
+            if self._left:
+                raise UsageError("nothing is recorded, since an exception left the block", hint="record another block")
             raise UsageError("nothing is recorded yet", hint="leave the `with graphbench.record()` block first")
         return self._recorded
 

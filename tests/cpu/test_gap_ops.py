@@ -274,7 +274,7 @@ def test_measuring_alone_leaves_what_ops_write_as_the_steps_left_it() -> None:
 def test_past_the_budget_only_the_spec_is_kept() -> None:
     x = torch.ones(WIDTH)
     held = Holder(budget_bytes=WIDTH * 4).hold((x, torch.ones(WIDTH)), {})
-    assert held.args[0] is x
+    assert held.args[0].data_ptr() == x.data_ptr()
     assert isinstance(held.args[1], Stub)
     assert not held.whole
 
@@ -290,6 +290,31 @@ def test_a_held_tensor_keeps_no_autograd_graph_alive() -> None:
     assert held.args[0].grad_fn is None
 
 
+def test_a_held_tensor_keeps_no_graph_alive_that_a_later_write_gives_it() -> None:
+    x = torch.zeros(WIDTH)
+    held = Holder(1 << 20).hold((x,), {})
+    x.mul_(torch.ones(WIDTH, requires_grad=True))
+    assert x.grad_fn is not None
+    assert held.args[0].grad_fn is None
+
+
+def test_a_long_list_keeps_no_autograd_graph_alive() -> None:
+    tensors = [torch.zeros(WIDTH), *(torch.ones(WIDTH, requires_grad=True) * 2 for _ in range(9))]
+    held = Holder(1 << 20).hold((tensors,), {})
+    assert {tensor.grad_fn for tensor in held.args[0]} == {None}
+
+
+def test_a_held_tensor_has_the_shape_that_it_had() -> None:
+    def step() -> None:
+        x = torch.ones(2, 3)
+        torch.neg(x)
+        x.unsqueeze_(0)
+
+    found = profiled(step)
+    assert [spec.shape for spec in row(found, "neg").inputs] == [(2, 3)]
+    assert [spec.shape for spec in row(found, "unsqueeze_").inputs] == [(2, 3)]
+
+
 @pytest.mark.parametrize(("shape", "stride"), [((2, 3), (3, 1)), ((2, 3), (1, 2)), ((4, 5), (0, 0)), ((0, 3), (3, 1))])
 def test_a_tensor_made_anew_has_the_layout_of_the_one_that_was(shape: tuple[int, ...], stride: tuple[int, ...]) -> None:
     made = Stub(shape, stride, torch.float32, torch.device("cpu"), 3).made()
@@ -301,6 +326,26 @@ def test_a_list_of_tensors_is_kept_as_it_is_although_its_owner_changes_it() -> N
     held = Holder(1 << 20).hold((owned,), {})
     owned.clear()
     assert [spec.shape for spec in held.specs()] == [(1,), (2,)]
+
+
+# what is no op
+
+
+def test_what_torch_asks_a_subclass_about_itself_is_no_row() -> None:
+    parts = [torch.ones(3, 4), torch.ones(2, 4)]
+    ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+    doubled = ragged * 2
+    assert [entry.op_type for entry in recorded(lambda: doubled + ragged).rows] == ["add"]
+
+
+def test_a_ragged_view_that_requires_grad_does_not_wait_for_itself() -> None:
+    parts = [torch.ones(3, 4), torch.ones(2, 4)]
+
+    def step() -> None:
+        ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+        (ragged * 2).sum().backward()
+
+    assert row(recorded(step), "mul", phase="forward").calls == 1
 
 
 # nothing is left behind

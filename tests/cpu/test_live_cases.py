@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphbench
+from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.step_records import Place, StepRecord, StepRow
 from tests.cpu.stories import QUICK, clean, compiled
@@ -79,6 +80,14 @@ def test_tasks_of_a_thread_pool_are_rows() -> None:
         found = recorded(lambda: pool.submit(lambda: model(EYE).sinh()).result())
     assert kernels(found) == {"r0/forward": 1}
     assert [(row.place, row.calls) for row in gap_rows(found, "sinh")] == [("after r0/forward", 1)]
+
+
+def test_tasks_of_a_pool_that_the_step_makes_are_counted_once() -> None:
+    def step() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: EYE.sinh(), range(4)))
+
+    assert calls(recorded(step), "sinh") == 4
 
 
 # dispatch modes of the user's own
@@ -330,3 +339,11 @@ def test_a_recording_that_is_left_by_an_exception_lets_it_pass() -> None:
 
     with pytest.raises(ValueError, match="the weather is bad"):
         fails()
+
+
+def test_a_recording_that_an_exception_left_says_that_it_has_nothing() -> None:
+    recording = graphbench.record()
+    with pytest.raises(ValueError, match="the weather"), recording:
+        raise ValueError("the weather is bad")
+    with pytest.raises(UsageError, match="nothing is recorded, since an exception left the block"):
+        _ = recording.step
