@@ -96,6 +96,7 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._session.in_use("record"))
             self._instrument(stack)
+            self._phases = stack.enter_context(phases_heard())
             stack.enter_context(launches_heard(self._on_launch))
             stack.enter_context(in_other_threads(self._in_thread))
             with self._in_thread() as mode, mode:
