@@ -215,7 +215,7 @@ class Recording:
         """Everything the block launched: rows, places, timeline. Times in nanoseconds.
 
         Raises:
-            UsageError: the block has not been left.
+            UsageError: the block has not been left, or it raised.
         """
         return self._block.step()
 
@@ -226,7 +226,7 @@ class Recording:
             **options: fields of `graphbench.measuring.options.MeasureOptions` but `timer`, which `record` was given.
 
         Raises:
-            UsageError: the block has not been left, or an option is unknown or does not fit.
+            UsageError: the block has not been left, it raised, or an option is unknown or does not fit.
         """
         if "timer" in options:
             raise UsageError("timer=: a recording keeps the timer it was made with", hint="give it to record()")
@@ -244,8 +244,10 @@ def record(*, timer: TimerChoice = "auto", device: str | None = None) -> Recordi
             use.
 
     Raises:
-        UsageError: a timer that the device does not have.
-        SetupError: the instrument for the device is missing.
+        UsageError: no device of that name.
+
+    Entering the block raises `UsageError` for a timer that the device does not have, and `SetupError` where the
+    instrument for it is missing.
     """
     check_type("timer", timer, str)
     check_type("device", device, str | None)
