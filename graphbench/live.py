@@ -37,7 +37,7 @@ class Recording:
         """Everything the block launched: rows, places, timeline. Times in nanoseconds.
 
         Raises:
-            UsageError: the block has not been left, or was left by an exception.
+            UsageError: the block has not been left, or it raised.
         """
         return self._block.step()
 
@@ -66,8 +66,10 @@ def record(*, timer: TimerChoice = "auto", device: str | None = None) -> Recordi
             use.
 
     Raises:
-        UsageError: a timer that the device does not have.
-        SetupError: the instrument for the device is missing.
+        UsageError: no device of that name.
+
+    Entering the block raises `UsageError` for a timer that the device does not have, and `SetupError` where the
+    instrument for it is missing.
     """
     check_type("timer", timer, str)
     check_type("device", device, str | None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -341,9 +342,24 @@ def test_a_recording_that_is_left_by_an_exception_lets_it_pass() -> None:
         fails()
 
 
-def test_a_recording_that_an_exception_left_says_that_it_has_nothing() -> None:
+def test_what_a_block_that_raised_did_cannot_be_asked_for() -> None:
     recording = graphbench.record()
-    with pytest.raises(ValueError, match="the weather"), recording:
+    with contextlib.suppress(ValueError), recording:
+        torch.ones(2)
         raise ValueError("the weather is bad")
-    with pytest.raises(UsageError, match="nothing is recorded, since an exception left the block"):
-        _ = recording.step
+    for ask in (lambda: recording.step, recording.profile):
+        with pytest.raises(UsageError, match="nothing is recorded: the block raised ValueError"):
+            ask()
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="device='nowhere'"):
+        graphbench.record(device="nowhere")
+
+
+def test_a_step_inside_of_a_phase_is_a_part_of_it() -> None:
+    with graphbench.phase("epoch"):
+        found = graphbench.profile(lambda: torch.ones(2) + 1, **QUICK).record.step
+    assert found is not None
+    assert [(phase.name, phase.calls) for phase in found.user_phases] == [("epoch", 1)]
+    assert {row.user_phase for row in found.rows} == {"epoch"}
