@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -85,6 +86,8 @@ class GapOps:
         self._lines: dict[int, SourceLine | None] = {}
         self._next_number = 0
         self._node = _Node()
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
 
     def skip_numbers(self) -> None:
         """Nodes recorded so far, as those of compiled graphs, belong to no op seen here."""
@@ -98,14 +101,23 @@ class GapOps:
         key = (place, phase, user_phase, node, where, adds_up, function, _key_of(function, args, kwargs))
         op = self.rows.get(key)
         if op is None:
-            op = self.rows[key] = self._new(function, args, kwargs, phase, place, user_phase, source, node)
+            op = self._new(function, args, kwargs, phase, place, user_phase, source, node)
             op.kind = "accumulation" if adds_up and op.kind == "op" else op.kind
-        if not op.calls:
+            op = self.rows.setdefault(key, op)
+        if self._counted(op, _copied_bytes(args) if op.copied else 0) == 1:
             op.held = self._holder.hold(args, kwargs, floats=phase != "backward")
-        op.calls += 1
-        if op.copied:
-            op.copied_bytes += _copied_bytes(args)
         return op
+
+    def _counted(self, op: GapOp, copied_bytes: int) -> int:
+        """Count a call, which other threads may be doing too. Returns which one it is."""
+        with self._lock:
+            op.calls += 1
+            op.copied_bytes += copied_bytes
+            return op.calls
+
+    def let_go(self) -> None:
+        """Let go of the autograd node that was at work last, and with it of its graph."""
+        self._node = _Node()
 
     def forget_calls(self) -> None:
         """Forget what ran so far, and let its arguments go. The rows stay."""
@@ -140,9 +152,9 @@ class GapOps:
         key = (place, phase, user_phase, node, where, name)
         op = self.rows.get(key)
         if op is None:
-            row = f"{place}|{phase}|{name}#{len(self.rows)}"
-            op = self.rows[key] = GapOp(row, None, name, "op", phase, place, user_phase, source, node)
-        op.calls += 1
+            row = f"{place}|{phase}|{name}#{next(self._numbers)}"
+            op = self.rows.setdefault(key, GapOp(row, None, name, "op", phase, place, user_phase, source, node))
+        self._counted(op, 0)
         return op
 
     def _origin(self) -> tuple[StepPhase, SourceLine | None, str, bool]:
@@ -187,7 +199,7 @@ class GapOps:
         op_type = op_name(function)
         kind, copied = _kind(function, args, kwargs, node, self._device)
         return GapOp(
-            name=f"{place}|{phase}|{op_type}#{len(self.rows)}",
+            name=f"{place}|{phase}|{op_type}#{next(self._numbers)}",
             function=function,
             op_type=op_type,
             kind=kind,

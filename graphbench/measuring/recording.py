@@ -83,6 +83,7 @@ class Recorder:
                     yield
                 finally:
                     self._labels = None
+                    self.gaps.let_go()
         self._finished = opened.recording()
         self.compiled = compile_count(self._session) != compiles
         self.reached = {region.key for region in self._session.regions if region.calls > calls.get(region.key, 0)}
@@ -105,6 +106,7 @@ class Recorder:
                     yield
                 finally:
                     self._labels = None
+                    self.gaps.let_go()
         self.gaps.forget_calls()
         self.places = Places()
         for run in self._runs.values():
@@ -187,7 +189,7 @@ class Recorder:
         result = self._labelled(labels, op, lambda: function(*args, **kwargs))
         if op.phase == "backward":
             self.gaps.made(result)
-        if op.calls == 1:
+        if not op.results:
             op.results = tuple(map(parts_of, tensors_of(result)))
         return result
 
