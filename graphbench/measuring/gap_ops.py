@@ -35,7 +35,7 @@ class GapOp:
     source: SourceLine | None
     autograd_node: str
     held: HeldArguments | None = None
-    results: tuple[Parts, ...] = ()
+    results: tuple[Parts, ...] | None = None
     calls: int = 0
     copied_bytes: int = 0
     copied: str = ""
@@ -55,7 +55,7 @@ class GapOp:
             source=self.source,
             autograd_node=self.autograd_node,
             inputs=self.held.specs() if self.held is not None else (),
-            outputs=tuple(map(_spec, self.results)),
+            outputs=tuple(map(_spec, self.results or ())),
             copied_bytes=self.copied_bytes,
             copied=self.copied,
         )

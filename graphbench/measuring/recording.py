@@ -189,7 +189,7 @@ class Recorder:
         result = self._labelled(labels, op, lambda: function(*args, **kwargs))
         if op.phase == "backward":
             self.gaps.made(result)
-        if not op.results:
+        if op.results is None:
             op.results = tuple(map(parts_of, tensors_of(result)))
         return result
 
