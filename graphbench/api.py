@@ -24,12 +24,8 @@ if TYPE_CHECKING:
     import torch
 
     from graphbench.analysis.graph import CriticalPath
-    from graphbench.capture.user_phases import NamedPhase
     from graphbench.comparing.table import ImplementationTable
-    from graphbench.measuring.options import TimerChoice
-    from graphbench.measuring.step import LiveBlock
     from graphbench.session import Session
-    from graphbench.step_records import StepRecord
 
 Path = str | PathLike[str]
 _COMPARE_OPTIONS = ("timer", "l2", "warmup_ms", "measure_ms", "warmup", "repeat", "noise", "noise_ms", "lock_gpu_clock")
@@ -151,7 +147,7 @@ def measure(**options: Any) -> Profile:
     """
     from graphbench.measuring.whole import measure_session
 
-    return _checked(measure_session(_session(), _options(options)))
+    return checked(measure_session(current_session(), measure_options(options)))
 
 
 def profile(
@@ -187,90 +183,10 @@ def profile(
             f"fn={reprlib.repr(fn)} is not callable: expected a step, a model, or anything else that is", subject="fn"
         )
     check_type("warmup_steps", warmup_steps, int)
-    owners, found = owners_of_state("restore", restore), _options(options)
+    owners, found = owners_of_state("restore", restore), measure_options(options)
     from graphbench.measuring.step import profile_step
 
-    return _checked(profile_step(_session(), fn, args, warmup_steps, owners, found))
-
-
-class Recording:
-    """A block of code that runs once, recorded like a step; made by `record`.
-
-    Leave the block, then read `step` or measure what it ran with `profile`.
-    """
-
-    def __init__(self, block: LiveBlock, timer: str) -> None:
-        self._block = block
-        self._timer = timer
-
-    def __enter__(self) -> Recording:
-        self._block.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._block.__exit__(*error)
-
-    @property
-    def step(self) -> StepRecord:
-        """Everything the block launched: rows, places, timeline. Times in nanoseconds.
-
-        Raises:
-            UsageError: the block has not been left, or was left by an exception.
-        """
-        return self._block.step()
-
-    def profile(self, **options: Any) -> Profile:
-        """Measure the regions that the block ran, and its gap ops alone, as `graphbench.profile` does for a step.
-
-        Args:
-            **options: fields of `graphbench.measuring.options.MeasureOptions` but `timer`, which `record` was given.
-
-        Raises:
-            UsageError: as for `step`, or an option is unknown or does not fit.
-        """
-        if "timer" in options:
-            raise UsageError("timer=: a recording keeps the timer it was made with", hint="give it to record()")
-        return _checked(self._block.profile(_options({**options, "timer": self._timer})))
-
-
-def record(*, timer: TimerChoice = "auto", device: str | None = None) -> Recording:
-    """Record everything that a block runs, once: `with graphbench.record() as recording:`.
-
-    Compile first: what compiles inside the block is no ordinary work, and the recording says so.
-
-    Args:
-        timer: as in `graphbench.measuring.options.MeasureOptions`.
-        device: what the block runs on, as `cuda:0`; by default what the captured regions do, else CUDA where it is in
-            use.
-
-    Raises:
-        UsageError: a timer that the device does not have.
-        SetupError: the instrument for the device is missing.
-    """
-    check_type("timer", timer, str)
-    check_type("device", device, str | None)
-    from graphbench.measuring.step import LiveBlock
-
-    return Recording(LiveBlock(_session(), timer, device), timer)
-
-
-def phase(name: str) -> NamedPhase:
-    """Name a part of a step: `with graphbench.phase("decode"):`. Profiles of the step have totals for it.
-
-    Phases nest, as `train/forward`. Enter them outside of compiled code: inside, they would break its graph.
-
-    Args:
-        name: what reports call it.
-
-    Raises:
-        UsageError: the name is empty, no text, or has a `/` in it.
-    """
-    check_type("name", name, str)
-    if not name or "/" in name:
-        raise UsageError(f"phase name {name!r}: expected a text without '/', which joins nested names", subject="name")
-    from graphbench.capture.user_phases import NamedPhase
-
-    return NamedPhase(name)
+    return checked(profile_step(current_session(), fn, args, warmup_steps, owners, found))
 
 
 def compare(
@@ -318,7 +234,7 @@ def compare(
     """
     from graphbench.comparing.compare import compare_implementations
 
-    found = _options(options, _COMPARE_OPTIONS)
+    found = measure_options(options, _COMPARE_OPTIONS)
     return compare_implementations(implementations, inputs, found, device=device)
 
 
@@ -392,13 +308,14 @@ def reset() -> None:
     session.reset()
 
 
-def _session() -> Session:
+def current_session() -> Session:
+    """What models compiled with this backend left since the last `reset`."""
     from graphbench import session
 
     return session.current()
 
 
-def _options(options: dict[str, Any], known: Sequence[str] | None = None) -> Any:
+def measure_options(options: dict[str, Any], known: Sequence[str] | None = None) -> Any:
     """Measuring options from keywords. `known` are those that are taken, by default all.
 
     Raises:
@@ -415,7 +332,12 @@ def _options(options: dict[str, Any], known: Sequence[str] | None = None) -> Any
     return MeasureOptions(**options)
 
 
-def _checked(record: ProfileRecord) -> Profile:
+def checked(record: ProfileRecord) -> Profile:
+    """The profile of a record whose times add up.
+
+    Raises:
+        ConservationError: they do not.
+    """
     found = Profile(record)
     found.check()
     return found

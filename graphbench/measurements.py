@@ -101,8 +101,9 @@ class RunRecord:
     """The totals of labelled runs in real execution order, one entry per sample.
 
     On a device: sum of rows + `beside_ns` + `unattributed_ns` - `overlap_ns` = `busy_ns`, where `beside_ns` is what a
-    run of CUDA-graph replays does beside its graphs (copies inputs in). On the CPU: sum of rows + `wrapper_ns` =
-    `busy_ns` = `wall_ns`; events likewise, but for the wall time. `unattributed` names device work under no label.
+    run of CUDA-graph replays does beside its graphs (copies inputs in). On the CPU: sum of rows + `wrapper_ns` -
+    `overlap_ns` (of threads) = `busy_ns` = `wall_ns`; events likewise, but for threads and the wall time.
+    `unattributed` names device work under no label.
     """
 
     busy_ns: tuple[float, ...]

@@ -25,7 +25,8 @@ class GraphBreak:
     `kind`: a `break` within a frame that goes on in another graph; a call of a `disabled` function; a frame that was
     `skipped`, so that all of it, or what is left of it, runs eagerly; the `limit` on recompiles was hit, so that a
     frame runs eagerly from then on. `cause` is the op or call as the source line has it, of a `limit` the last guard;
-    `hint` what Dynamo advises, `count` how often it happened.
+    `hint` what Dynamo advises, `count` how often it happened. `frame` is the function that runs eagerly where that is
+    another one than the line's: a break in a call that Dynamo was to inline gives up the caller.
     """
 
     reason: str
@@ -35,6 +36,7 @@ class GraphBreak:
     cause: str = ""
     hint: str = ""
     count: int = 1
+    frame: SourceLine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from graphbench.errors import UsageError, first_line
 from graphbench.measurements import TensorSpec
 
 ALIGNMENT_BYTES = 64
@@ -73,6 +74,19 @@ def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
 def tensors_of(tree: Any) -> list[torch.Tensor]:
     """All tensors of a nested structure, in order."""
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def device_named(given: str | torch.device) -> torch.device:
+    """The device of `device=`, with its index.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    try:
+        return torch.empty(0, device=given).device
+    except (RuntimeError, AssertionError) as error:  # an unknown name; a torch without CUDA asserts
+        message = f"device={str(given)!r}: {first_line(error)}"
+        raise UsageError(message, hint="name a device of this machine, as 'cuda:0'", subject="device") from error
 
 
 def device_of(tensors: list[torch.Tensor]) -> torch.device:

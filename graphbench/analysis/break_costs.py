@@ -83,8 +83,7 @@ def _home(row: BreakRow) -> object:
     """What a cost was counted from."""
     if row.cost is not None and row.cost.place is not None:
         return row.cost.place
-    source = row.graph_break.source
-    return (source.file, _function(source)) if source else None
+    return _frame(row.graph_break)
 
 
 def _price(entry: GraphBreak, step: StepRecord, places: dict[str, PlaceRow], waits: Waits, digest: Digest) -> BreakRow:
@@ -104,10 +103,9 @@ def _price(entry: GraphBreak, step: StepRecord, places: dict[str, PlaceRow], wai
             graph_break=entry,
             cost=replace(cost, host_ns=found.host_ns) if whole and found.host_ns is not None else cost,
         )
-    source = entry.source
-    if source is None:
+    frame = _frame(entry)
+    if frame is None:
         return BreakRow(graph_break=entry, reason="its source line is not known")
-    frame = (source.file, _function(source))
     members = [
         (index, row)
         for index, row in enumerate(step.rows)
@@ -116,6 +114,12 @@ def _price(entry: GraphBreak, step: StepRecord, places: dict[str, PlaceRow], wai
     if not members:
         return BreakRow(graph_break=entry, reason="no op of its function ran outside compiled graphs")
     return BreakRow(graph_break=entry, cost=_cost(step, members, waits, digest))
+
+
+def _frame(entry: GraphBreak) -> tuple[str, str] | None:
+    """File and function of what runs eagerly because of a break that ended no graph."""
+    source = entry.frame or entry.source
+    return (source.file, _function(source)) if source else None
 
 
 def _function(source: SourceLine) -> str:

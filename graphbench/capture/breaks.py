@@ -243,8 +243,15 @@ def _skipped(frame: Any, function: SourceLine | None) -> GraphBreak:
     source = SourceLine(
         file=file, line=line, function=causes.function_name(file, line), code=causes.code_at(file, line)
     )
-    cause = causes.on_line(file, line, message) or message.called
-    return GraphBreak(reason=reason, source=source, kind="skipped", cause=cause, hint=message.hint)
+    inner = function is not None and (function.file, function.function) != (file, source.function)
+    return GraphBreak(
+        reason=reason,
+        source=source,
+        kind="skipped",
+        cause=causes.on_line(file, line, message) or message.called,
+        hint=message.hint,
+        frame=function if inner else None,
+    )
 
 
 def _without_place(text: str) -> GraphBreak:

@@ -7,68 +7,95 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns
 from types import TracebackType
+from typing import NamedTuple
 
 from graphbench.step_records import UserPhase
 
 
 class PhaseClock:
-    """What the phases entered while it listens took. A thread without a phase of its own is in its maker's."""
+    """What phases took while it listens. A thread without a phase of its own is in its maker's.
+
+    Of a phase that began before, or goes on after, only the time in between counts.
+    """
 
     def __init__(self) -> None:
         self._owner = threading.get_ident()
-        self._owners_path = _Thread.path
+        self._owners_path = _Thread.path()
+        self._began_ns = perf_counter_ns()
         self._spent: dict[str, tuple[int, float]] = {}
+        self._going_on: dict[int, tuple[_Entered, ...]] = {self._owner: tuple(_Thread.entered)}
 
     def path(self) -> str:
         """The phase that the calling thread is in, `outer/inner`; empty when in none."""
-        return _Thread.path or self._owners_path
+        if not _Thread.entered:
+            return self._owners_path
+        self._going_on.setdefault(threading.get_ident(), tuple(_Thread.entered))
+        return _Thread.path()
 
-    def moved(self, path: str) -> None:
-        """The calling thread entered or left a phase and is in `path` now."""
-        if threading.get_ident() == self._owner:
-            self._owners_path = path
+    def moved(self) -> None:
+        """The calling thread entered or left a phase."""
+        thread = threading.get_ident()
+        self._going_on[thread] = tuple(_Thread.entered)
+        if thread == self._owner:
+            self._owners_path = _Thread.path()
 
-    def add(self, path: str, host_ns: float) -> None:
+    def add(self, phase: _Entered, end_ns: int) -> None:
         """One more call of a phase is over."""
-        calls, before_ns = self._spent.get(path, (0, 0.0))
-        self._spent[path] = (calls + 1, before_ns + host_ns)
+        calls, before_ns = self._spent.get(phase.path, (0, 0.0))
+        self._spent[phase.path] = (calls + 1, before_ns + end_ns - max(phase.start_ns, self._began_ns))
+
+    def stop(self) -> None:
+        """Stop listening; phases that go on end here, inner ones first."""
+        now_ns = perf_counter_ns()
+        for entered in tuple(self._going_on.values()):
+            for phase in reversed(entered):
+                self.add(phase, now_ns)
 
     def phases(self) -> tuple[UserPhase, ...]:
-        """Every phase that was left, in the order of first exit."""
+        """Every phase, in the order of first exit."""
         return tuple(UserPhase(name=path, calls=calls, host_ns=ns) for path, (calls, ns) in self._spent.items())
 
 
 class NamedPhase:
-    """A part of a step that the user names; see `graphbench.phase`."""
+    """A part of a step that the user names; see `graphbench.phase`. It may be entered again, also within itself."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __enter__(self) -> None:
-        self._outer = _Thread.path
-        self._path = f"{self._outer}/{self.name}" if self._outer else self.name
-        _enter(self._path)
-        self._start_ns = perf_counter_ns()
+        outer = _Thread.path()
+        _Thread.entered.append(_Entered(f"{outer}/{self.name}" if outer else self.name, perf_counter_ns()))
+        for clock in tuple(_CLOCKS):
+            clock.moved()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        host_ns = float(perf_counter_ns() - self._start_ns)
-        _enter(self._outer)
+        end_ns = perf_counter_ns()
+        left = _Thread.entered.pop()
         for clock in tuple(_CLOCKS):
-            clock.add(self._path, host_ns)
+            clock.moved()
+            clock.add(left, end_ns)
 
 
-class _Path(threading.local):
-    path = ""
+class _Entered(NamedTuple):
+    """A phase that a thread is in."""
+
+    path: str
+    start_ns: int
 
 
-_Thread = _Path()
+class _Phases(threading.local):
+    """The phases that the calling thread is in, the outermost first."""
+
+    def __init__(self) -> None:
+        self.entered: list[_Entered] = []
+
+    def path(self) -> str:
+        """The innermost; empty when in none."""
+        return self.entered[-1].path if self.entered else ""
+
+
+_Thread = _Phases()
 _CLOCKS: list[PhaseClock] = []  # empty but while a step is recorded
-
-
-def _enter(path: str) -> None:
-    _Thread.path = path
-    for clock in tuple(_CLOCKS):
-        clock.moved(path)
 
 
 @contextmanager
@@ -80,3 +107,4 @@ def phases_heard() -> Iterator[PhaseClock]:
         yield clock
     finally:
         _CLOCKS.remove(clock)
+        clock.stop()

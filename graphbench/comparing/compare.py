@@ -10,7 +10,7 @@ import torch
 
 from graphbench.analysis.implementations import ImplementationRow
 from graphbench.capture.ambient import rng_untouched
-from graphbench.comparing.device import device_named, device_of_all
+from graphbench.comparing.device import device_of_all
 from graphbench.comparing.halves import ImplementationUnit, Race, half_of
 from graphbench.comparing.implementation import Implementation, as_implementations, check_inputs
 from graphbench.comparing.pooling import pooled, refuse_mixed
@@ -24,6 +24,7 @@ from graphbench.measuring.environment import CpuWatch, environment
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
 from graphbench.records import Policy
+from graphbench.tensors import device_named
 from graphbench.timing.clocks import NoClocks
 
 Given = Mapping[str, Callable[..., Any]] | Sequence[Implementation]

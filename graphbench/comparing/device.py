@@ -13,19 +13,6 @@ from graphbench.errors import TimingError, UsageError, first_line
 NO_ACCELERATOR = ("cpu", "meta")
 
 
-def device_named(given: str | torch.device) -> torch.device:
-    """The device of `device=`, with its index.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    try:
-        return torch.empty(0, device=given).device
-    except (RuntimeError, AssertionError) as error:  # an unknown name; a torch without CUDA asserts
-        message = f"device={str(given)!r}: {first_line(error)}"
-        raise UsageError(message, hint="name a device of this machine, as 'cuda:0'", subject="device") from error
-
-
 def device_of_all(
     given: torch.device | None, found: Sequence[torch.device], worked: Sequence[str] = ()
 ) -> torch.device:

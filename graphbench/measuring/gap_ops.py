@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class GapOp:
     source: SourceLine | None
     autograd_node: str
     held: HeldArguments | None = None
-    results: tuple[Parts, ...] = ()
+    results: tuple[Parts, ...] | None = None
     calls: int = 0
     copied_bytes: int = 0
     copied: str = ""
@@ -54,7 +55,7 @@ class GapOp:
             source=self.source,
             autograd_node=self.autograd_node,
             inputs=self.held.specs() if self.held is not None else (),
-            outputs=tuple(map(_spec, self.results)),
+            outputs=tuple(map(_spec, self.results or ())),
             copied_bytes=self.copied_bytes,
             copied=self.copied,
         )
@@ -85,6 +86,8 @@ class GapOps:
         self._lines: dict[int, SourceLine | None] = {}
         self._next_number = 0
         self._node = _Node()
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
 
     def skip_numbers(self) -> None:
         """Nodes recorded so far, as those of compiled graphs, belong to no op seen here."""
@@ -98,16 +101,25 @@ class GapOps:
         key = (place, phase, user_phase, node, where, adds_up, function, _key_of(function, args, kwargs))
         op = self.rows.get(key)
         if op is None:
-            op = self.rows[key] = self._new(function, args, kwargs, phase, place, user_phase, source, node)
+            op = self._new(function, args, kwargs, phase, place, user_phase, source, node)
             accumulates = adds_up or (from_engine and node == "AccumulateGrad")
             op.kind = "accumulation" if accumulates and op.kind == "op" else op.kind
-        if not op.calls:
+            op = self.rows.setdefault(key, op)
+        if self._counted(op, _copied_bytes(args) if op.copied else 0) == 1:
             decisive = op.kind == "sync" and op.op_type != "_local_scalar_dense"
             op.held = self._holder.hold(args, kwargs, floats=phase != "backward", decisive=decisive)
-        op.calls += 1
-        if op.copied:
-            op.copied_bytes += _copied_bytes(args)
         return op
+
+    def _counted(self, op: GapOp, copied_bytes: int) -> int:
+        """Count a call, which other threads may be doing too. Returns which one it is."""
+        with self._lock:
+            op.calls += 1
+            op.copied_bytes += copied_bytes
+            return op.calls
+
+    def let_go(self) -> None:
+        """Let go of the autograd node that was at work last, and with it of its graph."""
+        self._node = _Node()
 
     def forget_calls(self) -> None:
         """Forget what ran so far, and let its arguments go. The rows stay."""
@@ -142,9 +154,9 @@ class GapOps:
         key = (place, phase, user_phase, node, where, name)
         op = self.rows.get(key)
         if op is None:
-            row = f"{place}|{phase}|{name}#{len(self.rows)}"
-            op = self.rows[key] = GapOp(row, None, name, "op", phase, place, user_phase, source, node)
-        op.calls += 1
+            row = f"{place}|{phase}|{name}#{next(self._numbers)}"
+            op = self.rows.setdefault(key, GapOp(row, None, name, "op", phase, place, user_phase, source, node))
+        self._counted(op, 0)
         return op
 
     def _origin(self) -> tuple[StepPhase, SourceLine | None, str, bool]:
@@ -189,7 +201,7 @@ class GapOps:
         op_type = op_name(function)
         kind, copied = _kind(function, args, kwargs, self._device)
         return GapOp(
-            name=f"{place}|{phase}|{op_type}#{len(self.rows)}",
+            name=f"{place}|{phase}|{op_type}#{next(self._numbers)}",
             function=function,
             op_type=op_type,
             kind=kind,

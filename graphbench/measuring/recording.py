@@ -90,6 +90,7 @@ class Recorder:
                     yield
                 finally:
                     self._labels = None
+                    self.gaps.let_go()
         self._finished = opened.recording()
         known = {id(graph.artifact) for region in self._session.regions for graph in region.graphs}
         self._others_called = sum(id(artifact) not in known for artifact in self._called)
@@ -106,6 +107,7 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._session.in_use("record"))
             self._instrument(stack)
+            self._phases = stack.enter_context(phases_heard())
             stack.enter_context(launches_heard(self._on_launch))
             stack.enter_context(in_other_threads(self._in_thread))
             with self._in_thread() as mode, mode:
@@ -114,6 +116,7 @@ class Recorder:
                     yield
                 finally:
                     self._labels = None
+                    self.gaps.let_go()
         self.gaps.forget_calls()
         self.places = Places()
         for run in self._runs.values():
@@ -196,7 +199,7 @@ class Recorder:
         result = self._labelled(labels, op, lambda: function(*args, **kwargs))
         if op.phase == "backward":
             self.gaps.made(result)
-        if op.calls == 1:
+        if op.results is None:
             op.results = tuple(map(parts_of, tensors_of(result)))
         return result
 

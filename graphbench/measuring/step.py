@@ -18,7 +18,7 @@ from graphbench.measuring.whole import device_of_regions, measure_session
 from graphbench.records import ProfileRecord
 from graphbench.session import Session
 from graphbench.step_records import StepRecord
-from graphbench.tensors import device_of, tensors_of
+from graphbench.tensors import device_named, device_of, tensors_of
 
 NO_PLAIN_TIME = "every warm-up step compiled, so the step has no uninstrumented time: use more warmup_steps"
 NO_BLOCK_TIME = "a recorded block runs once, so it has no uninstrumented time"
@@ -98,11 +98,11 @@ class LiveBlock:
     def __init__(self, session: Session, timer: TimerChoice, device: str | None) -> None:
         self._session = session
         self._timer = timer
-        self._device = torch.device(device) if device is not None else _device(session, None, ())
+        self._device = device_named(device) if device is not None else _device(session, None, ())
         self._recorder: Recorder | None = None
         self._recording: contextlib.AbstractContextManager[None] | None = None
         self._recorded: Recorded | None = None
-        self._left = False
+        self._raised = ""
 
     def __enter__(self) -> None:
         if self._recorder is not None:
@@ -117,21 +117,24 @@ class LiveBlock:
     def __exit__(self, *error: Any) -> None:
         assert self._recording is not None
         assert self._recorder is not None
-        self._left = True
+        self._raised = error[0].__name__ if error[0] is not None else ""
         self._recording.__exit__(*error)
-        if error[0] is None:
-            self._recorded = Recorded(self._recorder, self._device, notes=(NO_BLOCK_TIME,))
+        if self._raised:
+            return
+        self._recorded = Recorded(self._recorder, self._device, notes=(NO_BLOCK_TIME,))
 
     @property
     def recorded(self) -> Recorded:
         """What the block did.
 
         Raises:
-            UsageError: the block has not been left, or was left by an exception.
+            UsageError: the block has not been left, or it raised.
         """
+        if self._raised:
+            raise UsageError(
+                f"nothing is recorded: the block raised {self._raised}", hint="record a block that runs to its end"
+            )
         if self._recorded is None:
-            if self._left:
-                raise UsageError("nothing is recorded, since an exception left the block", hint="record another block")
             raise UsageError("nothing is recorded yet", hint="leave the `with graphbench.record()` block first")
         return self._recorded
 

@@ -354,6 +354,7 @@ def test_a_frame_given_up_for_a_function_that_it_calls_names_both() -> None:
     skipped = next(found for found in breaks_of(fn) if found.kind == "skipped")
     assert place(skipped) == ("inner", "torch._dynamo.graph_break()")
     assert skipped.reason.endswith("; all of `fn` runs eagerly")
+    assert (skipped.frame.function if skipped.frame else "") == "fn"
 
 
 def test_a_break_that_cannot_be_resumed_ends_the_graph_before_it_and_the_rest_is_eager() -> None:

@@ -101,4 +101,4 @@ def test_only_steps_under_the_recorded_ones_clock_have_their_wall_time_shown(mon
     record = graphbench.profile(step, warmup_steps=3, repeat=3, warmup=1).record
     assert seen == [False, True, True, True]
     assert record.step is not None
-    assert len(record.step.plain_wall_ns) == 2
+    assert len(record.step.plain_wall_ns) == 1  # the warm-up behind it rehearses the recording

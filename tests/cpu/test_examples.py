@@ -46,7 +46,7 @@ def timed_kernels(record: ProfileRecord) -> list[str]:
 
 def test_every_example_is_tested() -> None:
     models = {"small_transformer", "wrap_a_model", "profile_a_training_step", "diff_two_versions"}
-    tested = {*models, "compare_implementations"}
+    tested = {*models, "compare_implementations", "find_graph_breaks"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -63,6 +63,14 @@ def test_profile_a_training_step_has_backward_and_optimizer(capsys: pytest.Captu
     assert record.step is not None
     assert {"forward", "backward", "optimizer"} <= {row.phase for row in record.step.rows}
     assert capsys.readouterr().out
+
+
+def test_find_graph_breaks_tells_what_each_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    record = load("find_graph_breaks").main(measure_ms=BUDGET_MS, n_tokens=3).record
+    assert record.step is not None
+    assert [(phase.name, phase.calls) for phase in record.step.user_phases] == [("prefill", 1), ("decode", 2)]
+    assert {"disabled", "break"} <= {entry.kind for entry in record.breaks}
+    assert re.search(r"cause: chances\.max\(\)\.item\(\)\n +cost: r1 \| \w+: ", capsys.readouterr().out)
 
 
 def test_diff_two_versions_compares_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

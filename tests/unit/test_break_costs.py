@@ -100,6 +100,13 @@ def test_a_frame_that_ran_eagerly_costs_the_ops_of_its_function_with_their_backw
     assert (cost.place, cost.rows, cost.time_ns, cost.idle_ns) == (None, 3, 9_000.0, None)
 
 
+def test_a_break_in_an_inlined_call_costs_the_ops_of_the_frame_that_was_given_up() -> None:
+    line = SourceLine(file="layers.py", line=4, function="block")
+    frame = SourceLine(file=MODEL, line=18, function="train_step")
+    cost = cost_of(with_breaks(GraphBreak(reason="skip", kind="skipped", source=line, frame=frame)))
+    assert (cost.rows, cost.time_ns) == (3, 9_000.0)
+
+
 def test_a_qualified_function_is_found_by_its_bare_name() -> None:
     assert cost_of(eager_step()).time_ns == 90_000.0
 

@@ -44,9 +44,10 @@ RANKS = {
     "measuring": 12,
     "comparing": 13,
     "api": 14,
-    "cli": 15,
-    "__main__": 16,
-    "__init__": 16,
+    "live": 15,
+    "cli": 16,
+    "__main__": 17,
+    "__init__": 17,
 }
 PURE = {
     *(
