@@ -180,7 +180,7 @@ class _Tables:
             return [GAPS_NOT_RECORDED]
         rows = gap_rows(record.step, self.digest)
         if not rows:
-            return ["gaps: none, everything ran in compiled regions"]
+            return ["gap ops: none, every op ran in a compiled graph"]
         if self._grouping is not None and self._grouping.by == "source":
             by_line, keys = gap_lines(record.step, self.digest), sort_keys(GAP_LINE_COLUMNS, "cost")
             return [*self._table("Gap ops by source", GAP_LINE_COLUMNS, by_line, keys), ""]
