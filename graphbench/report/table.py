@@ -165,7 +165,7 @@ class _Tables:
     def step(self, step: StepRecord, found: StepSummary) -> list[str]:
         """The parts of a recorded step, then its places, unless all of it is one."""
         parts = step_parts(step, self.digest)
-        without = () if found.on_device or step.user_phases else ("host",)
+        without = (*(() if found.on_device else ("host",)), *(() if step.user_phases else ("elapsed",)))
         grid = build(STEP_COLUMNS, parts, wide=self._wide, without=without)
         lines = [step_title(step, found), draw(grid, self._width), ""]
         if len(found.places) < 2:
