@@ -22,8 +22,8 @@ NO_STEP = "no step was recorded"
 class BreakCost:
     """What ran outside compiled graphs because of a break. Times in nanoseconds, of all calls; `None` where not known.
 
-    `place` is the gap that is counted, `None` where rows were found by their frame instead; then backward of its lines
-    is among them. `host_ns` is the host's time in the gap, Python included, or else to issue its calls. `idle_ns`
+    `place` is the gap whose forward ops are counted, `None` where rows were found by their frame instead; then backward
+    of its lines is among them. `host_ns` is the host's time in the gap, Python included, or else to issue its calls. `idle_ns`
     passed without device work before and behind the gap's. `copied` are bytes by direction, `syncs` calls by op.
     """
 
@@ -94,8 +94,8 @@ def _price(entry: GraphBreak, step: StepRecord, places: dict[str, PlaceRow], wai
             reason = "no gap behind it was recorded" if ran else f"{entry.region} did not run in this step"
             return BreakRow(graph_break=entry, reason=reason)
         members = [(index, row) for index, row in enumerate(step.rows) if row.place == found.key]
-        # Behind the last graph of a forward without a compiled backward the optimizer runs in the same gap.
-        counted = [(index, row) for index, row in members if row.phase != "optimizer"]
+        # Behind the last graph of a forward begins the backward, and without a compiled one the optimizer runs there.
+        counted = [(index, row) for index, row in members if row.phase == "forward"]
         cost = _cost(step, counted, waits, digest)
         cost = replace(cost, place=found.key, separates=(entry.region, *_next(found)), idle_ns=_idle_around(found))
         whole = len(counted) == len(members)
@@ -128,9 +128,9 @@ def _function(source: SourceLine) -> str:
 
 
 def _next(place: PlaceRow) -> tuple[str, ...]:
-    """The regions that ran behind a gap, or `end`."""
+    """The regions whose forward ran behind a gap, a backward by its place, or `end`."""
     followed = place.place.followed_by if place.place else ()
-    return tuple(dict.fromkeys(graph.partition("/")[0] for graph in followed))
+    return tuple(graph.removesuffix("/forward") for graph in followed)
 
 
 def _idle_around(place: PlaceRow) -> float | None:

@@ -28,8 +28,8 @@ class StepPart:
     """Some rows of a step added up. Times in nanoseconds; `None` where no row has one, `missing` counts those without.
 
     Parts and rests, which no row explains, add up to the total. What is `of which` and `user phase` is among them.
-    `host_ns` is the time to issue the calls; of a user phase the host's time in it, and `calls` how often it was
-    entered.
+    `host_ns` is the time to issue the calls, `elapsed_ns` the host's in a user phase or in all, Python between the calls
+    included. Of a user phase `calls` is how often it was entered.
     """
 
     kind: PartKind
@@ -40,6 +40,7 @@ class StepPart:
     calls: int | None = None
     launches: int | None = None
     host_ns: float | None = None
+    elapsed_ns: float | None = None
     copied_bytes: int = 0
     missing: int = 0
 
@@ -86,7 +87,9 @@ class _Adder:
         """The whole step."""
         found = self._part("total", "total", self._step.rows)
         share = 1.0 if self._whole_ns else None
-        return replace(found, time_ns=self._whole_ns, share=share, launches=self._step.run.n_kernels)
+        run = self._step.run
+        elapsed_ns = quantile(run.wall_ns, 0.5)
+        return replace(found, time_ns=self._whole_ns, share=share, launches=run.n_kernels, elapsed_ns=elapsed_ns)
 
     def kinds(self) -> Iterator[StepPart]:
         """Gap ops that do something else than compute; copies by direction."""
@@ -102,7 +105,7 @@ class _Adder:
         """The user's own phases; each holds what ran in those nested in it."""
         for phase in self._step.user_phases:
             rows = [row for row in self._step.rows if f"{row.user_phase}/".startswith(f"{phase.name}/")]
-            yield replace(self._part("user phase", phase.name, rows), calls=phase.calls, host_ns=phase.host_ns)
+            yield replace(self._part("user phase", phase.name, rows), calls=phase.calls, elapsed_ns=phase.host_ns)
 
     def _part(self, kind: PartKind, name: str, rows: Sequence[StepRow]) -> StepPart:
         time_ns = known_sum([self._digest.median(row.in_graph) for row in rows])

@@ -214,7 +214,7 @@ def _call_below(source: SourceLine | None, text: str) -> tuple[int, str] | None:
 def _placed(message: Message, stack: Sequence[Any]) -> GraphBreak:
     source = source_lines.from_summary(stack)
     cause = ""
-    if source is not None:
+    if source is not None and not source_lines.is_library(source.file):  # torch's own call of it tells nobody anything
         frame = next((f for f in reversed(stack) if (f.filename, f.lineno) == (source.file, source.line)), None)
         columns = (getattr(frame, "colno", None), getattr(frame, "end_colno", None))
         if columns[0] is not None and columns[1] is not None:  # from torch 2.13 and Python 3.11 on

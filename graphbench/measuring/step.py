@@ -63,8 +63,8 @@ def recorded_step(
     recorder = Recorder(session, timers_for(options, device).running, device, _held_budget(session, device))
     notes: list[str] = []
     with clock_lock(options, device, notes):
-        if options.lock_gpu_clock is not None:
-            timed.clear()  # wall times are shown of steps under the recorded one's clock
+        if warmup_steps > 1 or options.lock_gpu_clock is not None:
+            timed.clear()  # a first step is no ordinary one, and the recorded one may have another clock
         before = _calls(session)
         for i in range(1, warmup_steps):
             before = _calls(session)

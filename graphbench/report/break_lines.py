@@ -67,7 +67,8 @@ def cost_text(cost: BreakCost) -> str:
     counts += [] if cost.time_ns is None else [format_duration(cost.time_ns)]
     counts += [f"{format_duration(cost.idle_ns)} idle around them"] if cost.idle_ns else []
     parts = [", ".join(counts)]
-    parts += [] if cost.host_ns is None else [f"host {format_duration(cost.host_ns)}"]
+    told = cost.host_ns is None or cost.host_ns == cost.time_ns  # on the CPU an op's host time is its time
+    parts += [] if told else [f"host {format_duration(cost.host_ns)}"]
     parts += [f"copied {format_bytes(size)} {direction}" for direction, size in cost.copied]
     if cost.syncs:
         named = [f"{name} x{count}" if count > 1 else name for name, count in cost.syncs]

@@ -18,7 +18,7 @@ CLOSE = 0.15
 def verdict_lines(step: StepSummary, *, compiled: bool = True) -> Iterator[str]:
     """What to know first: gaps that dominate where anything is `compiled`, a device that waits."""
     if compiled and step.gaps_dominate:
-        what = "the step's device time" if step.on_device else "the step"
+        what = "the step's device time" if step.on_device else "the recorded step"
         yield f"gaps dominate: {format_percent(step.gap_share, decimals=0)} of {what} ran outside compiled graphs"
     if step.host_bound:
         idle, whose = (step.idle, "step") if step.idle is not None else (step.recorded_idle, "recorded step")

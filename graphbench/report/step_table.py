@@ -27,6 +27,7 @@ STEP_COLUMNS: tuple[Column[StepPart], ...] = (
     Column(name="time", key="time", kind="time", get=lambda row: row.time_ns),
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
+    Column(name="elapsed", key="elapsed", kind="time", get=lambda row: row.elapsed_ns),
     Column(
         name="copied",
         key="copied_bytes",

@@ -165,7 +165,7 @@ class _Tables:
     def step(self, step: StepRecord, found: StepSummary) -> list[str]:
         """The parts of a recorded step, then its places, unless all of it is one."""
         parts = step_parts(step, self.digest)
-        without = () if found.on_device or step.user_phases else ("host",)
+        without = (*(() if found.on_device else ("host",)), *(() if step.user_phases else ("elapsed",)))
         grid = build(STEP_COLUMNS, parts, wide=self._wide, without=without)
         lines = [step_title(step, found), draw(grid, self._width), ""]
         if len(found.places) < 2:
@@ -180,7 +180,7 @@ class _Tables:
             return [GAPS_NOT_RECORDED]
         rows = gap_rows(record.step, self.digest)
         if not rows:
-            return ["gaps: none, everything ran in compiled regions"]
+            return ["gap ops: none, every op ran in a compiled graph"]
         if self._grouping is not None and self._grouping.by == "source":
             by_line, keys = gap_lines(record.step, self.digest), sort_keys(GAP_LINE_COLUMNS, "cost")
             return [*self._table("Gap ops by source", GAP_LINE_COLUMNS, by_line, keys), ""]

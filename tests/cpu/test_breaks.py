@@ -390,6 +390,17 @@ def test_an_unresumable_break_in_a_called_function_is_told_where_the_graph_ended
     assert found.source.function == "fn"
 
 
+def test_a_disabled_forward_that_torch_itself_calls_is_named() -> None:
+    class Disabled(nn.Module):
+        @torch.compiler.disable
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    found = breaks_of(Disabled())[0]
+    assert found.kind == "disabled"
+    assert found.cause.endswith("Disabled.forward")
+
+
 def test_a_frame_marked_to_be_skipped_is_told() -> None:
     def fn(x: torch.Tensor) -> torch.Tensor:
         torch._dynamo.decorators.skip_frame()

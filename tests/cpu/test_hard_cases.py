@@ -217,7 +217,7 @@ def test_warm_up_steps_that_compile_are_no_uninstrumented_step() -> None:
     assert any("every warm-up step compiled" in note for note in record.step.notes)
     warm = graphbench.profile(lambda: model(batch()), warmup_steps=3, **QUICK).record
     assert warm.step is not None
-    assert len(warm.step.plain_wall_ns) == 2  # the third rehearses the recording
+    assert len(warm.step.plain_wall_ns) == 1  # the first is cold, the third rehearses the recording
 
 
 def test_a_map_that_cannot_be_read_is_said_and_the_model_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:

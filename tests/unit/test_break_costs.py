@@ -68,16 +68,20 @@ def test_two_breaks_behind_one_graph_are_charged_once() -> None:
     assert (second.cost, second.told_with, second.reason) == (None, 0, "told with break 1")
 
 
-def test_the_optimizer_in_the_same_gap_is_no_cost_of_the_break() -> None:
+@pytest.mark.parametrize("phase", ["backward", "optimizer"])
+def test_what_follows_the_forward_in_the_same_gap_is_no_cost_of_the_break(phase: str) -> None:
     record = with_breaks(AT_R0)
     assert record.step is not None
     place = "after r0/forward"
-    moved = tuple(
-        dataclasses.replace(row, place=place) if row.phase == "optimizer" else row for row in record.step.rows
-    )
+    moved = tuple(dataclasses.replace(row, place=place) if row.phase == phase else row for row in record.step.rows)
     cost = cost_of(with_breaks(AT_R0, rows=moved))
     assert cost.time_ns == 6_000.0
-    assert cost.host_ns == 6_000.0  # the rows' own: the gap's holds the optimizer's
+    assert cost.host_ns == 6_000.0  # the rows' own: the gap's holds the others'
+
+
+def test_a_break_behind_the_last_graph_of_the_forward_separates_it_from_a_backward() -> None:
+    place = Place(key="after r0/forward", kind="gap", calls=2, host_ns=9.0, followed_by=("r1/forward", "r0/backward"))
+    assert cost_of(with_breaks(AT_R0, places=(place,))).separates == ("r0", "r1", "r0/backward")
 
 
 def test_a_break_whose_region_did_not_run_says_so() -> None:

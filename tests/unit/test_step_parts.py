@@ -93,7 +93,8 @@ def test_accumulation_of_gradients_is_named() -> None:
 def test_a_phase_of_the_user_holds_those_nested_in_it() -> None:
     parts = parts_of(host_step())
     assert (parts["decode"].time_ns, parts["decode/count"].time_ns) == (600_000.0, 500_000.0)
-    assert (parts["decode"].calls, parts["decode"].host_ns) == (1, 750_000.0)
+    assert (parts["decode"].calls, parts["decode"].elapsed_ns) == (1, 750_000.0)
+    assert (parts["total"].elapsed_ns, parts["total"].host_ns) == (1_000_000.0, 700_000.0)
 
 
 def test_a_phase_does_not_hold_one_whose_name_only_begins_alike() -> None:

@@ -83,7 +83,7 @@ def test_a_recording_that_changed_the_step_is_said_to(wall_us: float, said: bool
 
 def test_gaps_that_dominate_are_told_before_any_coverage() -> None:
     found = lines(host_step())
-    dominate = found.index("gaps dominate: 90 % of the step ran outside compiled graphs")
+    dominate = found.index("gaps dominate: 90 % of the recorded step ran outside compiled graphs")
     assert dominate < next(index for index, line in enumerate(found) if line.startswith("coverage"))
 
 
@@ -198,6 +198,14 @@ def test_a_break_is_named_by_its_kind() -> None:
     assert "2. unknown place: frame runs eagerly: why" in text
     assert "3. unknown place: recompile limit: why" in text
     assert "4. unknown place: why" in text
+
+
+def test_a_step_without_gap_ops_does_not_say_that_nothing_ran_in_its_gaps() -> None:
+    record = training_step()
+    assert record.step is not None
+    rows = tuple(row for row in record.step.rows if row.kernel is not None)
+    found = lines(dataclasses.replace(record, step=dataclasses.replace(record.step, rows=rows, timeline=Timeline())))
+    assert "gap ops: none, every op ran in a compiled graph" in found
 
 
 def test_a_break_that_cannot_be_placed_says_so() -> None:
