@@ -16,6 +16,8 @@ START = "start"
 """The place before the first region of a step."""
 END = "end"
 """What follows the last place of a step."""
+FOREIGN_GRAPHS = "compiled graphs that are no regions ran"
+"""How the note begins that tells of graphs which another backend made: their ops are rows, and yet compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,9 @@ class BreakCost:
     """What ran outside compiled graphs because of a break. Times in nanoseconds, of all calls; `None` where not known.
 
     `place` is the gap whose forward ops are counted, `None` where rows were found by their frame instead; then backward
-    of its lines is among them. `host_ns` is the host's time in the gap, Python included, or else to issue its calls. `idle_ns`
-    passed without device work before and behind the gap's. `copied` are bytes by direction, `syncs` calls by op.
+    of its lines is among them. `host_ns` is the host's time in the gap, Python included, or else to issue its calls.
+    `idle_ns` passed without device work before and behind the gap's. `copied` are bytes by direction, `syncs` calls by
+    op.
     """
 
     place: str | None

@@ -28,8 +28,8 @@ class StepPart:
     """Some rows of a step added up. Times in nanoseconds; `None` where no row has one, `missing` counts those without.
 
     Parts and rests, which no row explains, add up to the total. What is `of which` and `user phase` is among them.
-    `host_ns` is the time to issue the calls, `elapsed_ns` the host's in a user phase or in all, Python between the calls
-    included. Of a user phase `calls` is how often it was entered.
+    `host_ns` is the time to issue the calls, `elapsed_ns` the host's in a user phase or in all, Python between the
+    calls included. Of a user phase `calls` is how often it was entered.
     """
 
     kind: PartKind

@@ -127,7 +127,7 @@ def of_caller(grad_enabled: bool | None = None) -> Caller:
             engine = source is None and not optimizer
             if not engine:
                 break
-        elif kind == _USER and source is None:
+        elif kind == _USER and source is None and code.co_name not in _PASSED_THROUGH:
             source = _line(code.co_filename, frame.f_lineno, code.co_name)
             if optimizer or engine or (torch.is_grad_enabled() if grad_enabled is None else grad_enabled):
                 break
@@ -138,6 +138,8 @@ def of_caller(grad_enabled: bool | None = None) -> Caller:
 
 
 _USER, _LIBRARY, _OPTIMIZER, _AUTOGRAD = range(4)
+# Every op under a mode of the user's own has the same line there.
+_PASSED_THROUGH = ("__torch_dispatch__", "__torch_function__")
 _STARTS_BACKWARD = ("_engine_run_backward", "_make_grads")
 
 

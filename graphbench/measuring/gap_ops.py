@@ -296,7 +296,7 @@ def _key_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     Floating-point numbers change nothing of what an op costs, and would make a row of every iteration of a loop.
     """
     integers = not getattr(function, "is_view", False)
-    return _keys((*args, *kwargs.values()), integers)
+    return _keys((*args, *kwargs.items()), integers)
 
 
 def _keys(values: Iterable[Any], integers: bool) -> tuple[Any, ...]:
@@ -312,8 +312,10 @@ def _key(value: Any, integers: bool) -> Any:
         if len(value) > LONG_LIST and isinstance(value[0], torch.Tensor):
             return (len(value), _key(value[0], integers), _key(value[-1], integers))
         return _keys(value, integers)
-    if isinstance(value, (bool, str)) or value is None:
+    if isinstance(value, str) or value is None:
         return value
+    if isinstance(value, bool):
+        return (bool, value)  # or it would be 1
     if isinstance(value, int):
         return value if integers else int
     return value if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)) else type(value)

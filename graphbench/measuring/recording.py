@@ -25,7 +25,7 @@ from graphbench.measuring.places import Places
 from graphbench.records import Phase
 from graphbench.regions import Region
 from graphbench.session import Session
-from graphbench.step_records import TIMELINE_KINDS, StepPhase, StepRecord, StepRow, Timeline
+from graphbench.step_records import FOREIGN_GRAPHS, TIMELINE_KINDS, StepPhase, StepRecord, StepRow, Timeline
 from graphbench.tensors import tensors_of
 from graphbench.timing import loop
 from graphbench.timing.base import Recording, Timer
@@ -33,8 +33,8 @@ from graphbench.timing.base import Session as TimingSession
 
 STILL_COMPILED = "the recorded step compiled something, so it is no ordinary step: use more warmup_steps"
 OTHERS_COMPILED = (
-    "compiled graphs that are no regions ran {count}x, made by another backend: on the CPU only those "
-    'of their kernels that torch\'s dispatcher sees are rows; compile with backend="graphbench" to see them all'
+    FOREIGN_GRAPHS + " {count}x, made by another backend: on the CPU only those of their kernels that torch's "
+    'dispatcher sees are rows; compile with backend="graphbench" to see them all'
 )
 
 

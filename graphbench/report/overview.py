@@ -13,6 +13,7 @@ from graphbench.measurements import EVENT_TIMERS, Comparison, TimerName
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
 from graphbench.report.names import clean, shorten_kernel
 from graphbench.report.step_lines import nothing_compiled_line, step_lines, verdict_lines
+from graphbench.step_records import FOREIGN_GRAPHS
 from graphbench.units import count_text, format_coverage, format_duration, format_percent, format_ratio
 
 NAMES_SHOWN = 4
@@ -97,7 +98,7 @@ def finding_lines(
         *(f"warning: {clean(note)}" for note in record.notes if note.startswith(SHARED_CPU_NOTE)),
         *_clocks(clock_counts(record)),
         *([nothing_compiled_line(record)] if eager_only else []),
-        *(verdict_lines(step, compiled=not eager_only) if step else ()),
+        *(verdict_lines(step, compiled=not eager_only and not _has_foreign_graphs(record)) if step else ()),
         *_host_bound(summary),
         *mismatch_lines(summary.mismatches),
         *([] if eager_only else [f"coverage: {coverage_text(summary.coverage, timer)}"]),
@@ -108,6 +109,10 @@ def finding_lines(
         *not_measured_lines(summary.not_measured),
         *_unknown(summary),
     ]
+
+
+def _has_foreign_graphs(record: ProfileRecord) -> bool:
+    return record.step is not None and any(note.startswith(FOREIGN_GRAPHS) for note in record.step.notes)
 
 
 def coverage_text(coverage: Coverage, timer: TimerName, what: str = "kernel") -> str:

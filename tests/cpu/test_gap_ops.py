@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphbench
 from graphbench.errors import UsageError
@@ -72,7 +73,37 @@ def test_other_layouts_at_one_line_are_other_rows() -> None:
     assert len(gap_rows(found, "exp")) == 2
 
 
+def test_named_arguments_tell_calls_apart() -> None:
+    x = torch.ones(2, 3)
+    found = recorded(lambda: [x.sum(dim, keepdim=keep) for dim, keep in ((1, True), (0, True), (1, False))])
+    assert len(gap_rows(found, "sum")) == 3
+
+
 # whose line it is
+
+
+class PassThrough(TorchDispatchMode):
+    """A mode of the user's own that changes nothing."""
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def test_ops_under_a_mode_of_the_users_keep_their_own_lines() -> None:
+    x = torch.ones(WIDTH)
+
+    def step() -> None:
+        with PassThrough():
+            x.sinh()
+            x.cosh()
+
+    found = recorded(step)
+    lines = {entry.op_type: entry.source.line for entry in found.rows if entry.source is not None}
+    assert (lines["sinh"], lines["cosh"]) == (line_of(step, "x.sinh()"), line_of(step, "x.cosh()"))
 
 
 def test_an_op_of_the_backward_has_the_line_of_its_forward() -> None:
