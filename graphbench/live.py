@@ -66,12 +66,12 @@ def record(*, timer: TimerChoice = "auto", device: str | None = None) -> Recordi
             use.
 
     Raises:
-        UsageError: no device of that name.
+        UsageError: no timer or device of that name.
 
     Entering the block raises `UsageError` for a timer that the device does not have, and `SetupError` where the
     instrument for it is missing.
     """
-    check_type("timer", timer, str)
+    measure_options({"timer": timer})
     check_type("device", device, str | None)
     from graphbench.measuring.step import LiveBlock
 

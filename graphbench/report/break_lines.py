@@ -62,7 +62,7 @@ def _break(number: int | None, row: BreakRow, cut: Callable[[str], str]) -> Iter
 def cost_text(cost: BreakCost) -> str:
     """Such as `r0 | r1: 3 ops, 2 kernels, 12.00 µs, 40.00 µs idle around it; host 90.00 µs; 4 B cuda to cpu; ...`."""
     between = " | ".join(cost.separates) if cost.separates else "ops of its function, their backward included"
-    counts = [count_text(cost.calls, "op")]
+    counts = [count_text(cost.calls, "op") + (" behind it, the caller's too" if _ends_the_forward(cost) else "")]
     counts += [] if cost.launches is None else [count_text(cost.launches, "kernel")]
     counts += [] if cost.time_ns is None else [format_duration(cost.time_ns)]
     counts += [f"{format_duration(cost.idle_ns)} idle around them"] if cost.idle_ns else []
@@ -74,6 +74,11 @@ def cost_text(cost: BreakCost) -> str:
         named = [f"{name} x{count}" if count > 1 else name for name, count in cost.syncs]
         parts.append(f"{count_text(sum(n for _, n in cost.syncs), 'synchronisation')}: {names_text(named)}")
     return clean(f"{between}: {'; '.join(parts)}")
+
+
+def _ends_the_forward(cost: BreakCost) -> bool:
+    """Whether no graph of the forward follows the gap: what the caller runs then, as the loss, lies in it too."""
+    return bool(cost.separates) and all(place == "end" or "/" in place for place in cost.separates[1:])
 
 
 def _recompile(entry: Recompile, cut: Callable[[str], str]) -> str:

@@ -51,6 +51,7 @@ def nothing_compiled_line(record: ProfileRecord) -> str:
         return "nothing was compiled, every op ran eagerly: no graph break is known, so nothing was asked to compile"
     first = record.breaks[0]
     where = f" ({first.source.file}:{first.source.line})" if first.source else ""
+    where = f": {first.cause}" if first.kind == "disabled" and first.cause else where  # whose line may be torch's own
     return f"nothing was compiled, every op ran eagerly: {clean(first.reason)}{clean(where)}"
 
 

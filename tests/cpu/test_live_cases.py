@@ -352,6 +352,11 @@ def test_what_a_block_that_raised_did_cannot_be_asked_for() -> None:
             ask()
 
 
+def test_a_timer_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="timer='sundial'"):
+        graphbench.record(timer="sundial")  # type: ignore[arg-type]
+
+
 def test_a_device_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="device='nowhere'"):
         graphbench.record(device="nowhere")

@@ -10,6 +10,7 @@ import pytest
 from graphbench.analysis.break_costs import BreakCost, BreakRow, break_rows
 from graphbench.measurements import SourceLine
 from graphbench.records import ProfileRecord
+from graphbench.report.break_lines import cost_text
 from graphbench.step_records import GraphBreak, Place, Timeline
 from tests.factories import profile
 from tests.step_samples import MODEL, TRAIN, eager_step, gap_op, host_step, training_step
@@ -82,6 +83,15 @@ def test_what_follows_the_forward_in_the_same_gap_is_no_cost_of_the_break(phase:
 def test_a_break_behind_the_last_graph_of_the_forward_separates_it_from_a_backward() -> None:
     place = Place(key="after r0/forward", kind="gap", calls=2, host_ns=9.0, followed_by=("r1/forward", "r0/backward"))
     assert cost_of(with_breaks(AT_R0, places=(place,))).separates == ("r0", "r1", "r0/backward")
+
+
+@pytest.mark.parametrize(
+    ("following", "told"),
+    [(("r1/forward",), "r0 | r1: 3 ops,"), (("end",), "r0 | end: 3 ops behind it, the caller's too,")],
+)
+def test_a_gap_at_the_end_of_the_forward_holds_the_callers_ops_too(following: tuple[str, ...], told: str) -> None:
+    place = Place(key="after r0/forward", kind="gap", calls=1, host_ns=42_000.0, followed_by=following)
+    assert cost_text(cost_of(with_breaks(AT_R0, places=(place,)))).startswith(told)
 
 
 def test_a_break_whose_region_did_not_run_says_so() -> None:
