@@ -239,7 +239,7 @@ def test_a_checkpointed_block_runs_its_forward_again(reentrant: bool) -> None:
     assert sum(count for where, count in found.items() if where.endswith("backward")) == 2  # of the input, the weight
 
 
-def test_a_compiled_backward_graph_of_autograd_is_backward() -> None:
+def step_with_compiled_autograd() -> Callable[[], None]:
     net, x = Plain(), batch()
     model = compiled(net)
 
@@ -249,7 +249,11 @@ def test_a_compiled_backward_graph_of_autograd_is_backward() -> None:
         with torch._dynamo.compiled_autograd._enable(torch.compile(backend="graphbench")):
             loss.backward()
 
-    found = recorded(step, warm_ups=3)
+    return step
+
+
+def test_a_compiled_backward_graph_of_autograd_is_backward() -> None:
+    found = recorded(step_with_compiled_autograd(), warm_ups=3)
     assert kernels(found)["r0/forward"] == 1
     made = [row for row in found.rows if row.region == "r1"]
     assert {row.phase for row in made} == {"backward"}
@@ -258,16 +262,7 @@ def test_a_compiled_backward_graph_of_autograd_is_backward() -> None:
 
 
 def test_a_backward_that_autograd_compiled_is_measured_too() -> None:
-    net, x = Plain(), batch()
-    model = compiled(net)
-
-    def step() -> None:
-        net.zero_grad()
-        loss = model(x).sum()
-        with torch._dynamo.compiled_autograd._enable(torch.compile(backend="graphbench")):
-            loss.backward()
-
-    record = graphbench.profile(step, **QUICK).record
+    record = graphbench.profile(step_with_compiled_autograd(), **QUICK).record
     made = next(region for region in record.regions if region.key == "r1")
     assert (made.status, made.eager.reason, made.forward.reason) == ("ok", "", "")
     assert {kernel.isolated.status for kernel in made.kernels} == {"ok"}
