@@ -120,7 +120,7 @@ class Holder:
         Args:
             args: positional arguments: tensors, lists of tensors, anything else.
             kwargs: named ones.
-            floats: keep floating-point tensors too. Not in backward: autograd steals a gradient that nobody else holds.
+            floats: keep floating-point tensors too. Not in backward, which frees every gradient once it is used.
             decisive: floating-point values decide what the call does, as those of integers and masks always may.
         """
         held = HeldArguments([], {})

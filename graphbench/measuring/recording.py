@@ -63,7 +63,7 @@ class Recorder:
         self._others_called = 0
         self._thread = _Thread()
         self._finished: Recording | None = None
-        self.compiled = False
+        self.still_compiled = False
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -95,7 +95,7 @@ class Recorder:
         known = {id(graph.artifact) for region in self._session.regions for graph in region.graphs}
         self._others_called = sum(id(artifact) not in known for artifact in self._called)
         self._called.clear()
-        self.compiled = compile_count(self._session) != compiles
+        self.still_compiled = compile_count(self._session) != compiles
         self.reached = {region.key for region in self._session.regions if region.calls > calls.get(region.key, 0)}
 
     @contextlib.contextmanager
@@ -236,7 +236,7 @@ class Recorder:
 
     def _notes(self) -> Iterator[str]:
         """What makes the recorded step unlike an ordinary one."""
-        if self.compiled:
+        if self.still_compiled:
             yield STILL_COMPILED
         if self._others_called:
             yield OTHERS_COMPILED.format(count=self._others_called)

@@ -78,7 +78,7 @@ def recorded_step(
             _call(step, args)
     if not recorder.reached and not any(op.calls for op in recorder.gaps.rows.values()):
         raise CaptureError("the step ran no tensor op", hint="let it call what should be measured")
-    if warmup_steps > 1 and not recorder.compiled:
+    if warmup_steps > 1 and not recorder.still_compiled:
         notes += _not_run_again(before, last, _calls(session))
     walls_ns = tuple(float(wall_ns) for wall_ns, compiled in timed if not compiled)
     if not walls_ns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import graphbench
 from graphbench.errors import UsageError
 from graphbench.isolate.held import Holder, Stub
+from graphbench.measuring.gap_ops import GapOps
 from graphbench.step_records import StepRecord, StepRow
 from tests.cpu.stories import QUICK, traces_left
 from tests.live import gap_rows
@@ -224,11 +226,34 @@ def test_an_addition_that_a_backward_needs_itself_is_none() -> None:
     assert made_by_the_user.kind == "op"
 
 
-def test_recording_makes_autograd_copy_no_gradient() -> None:
-    w = torch.ones(WIDTH, requires_grad=True)
-    x = torch.ones(WIDTH)
-    found = recorded(lambda: (w * x).sinh().sum().backward())
-    assert [entry.op_type for entry in found.rows if entry.op_type in ("clone", "copy_")] == []
+class Counting(PassThrough):
+    """Counts what autograd and the user's code run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls[func._opname] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_recording_changes_nothing_of_what_autograd_runs() -> None:
+    w, bias = (torch.ones(WIDTH, requires_grad=True) for _ in range(2))
+    norms: list[torch.Tensor] = []
+    bias.register_hook(lambda gradient: norms.append(gradient.norm()))
+
+    def step() -> None:
+        w.grad = bias.grad = None
+        hidden = w * 1.5
+        (hidden.sinh() + hidden.cosh() + hidden.exp() + bias).sum().backward()
+
+    with Counting() as counting:
+        step()
+    found: Counter[str] = Counter()
+    for entry in recorded(step).rows:
+        found[entry.op_type] += entry.calls
+    assert found == counting.calls
 
 
 # copies and reads
@@ -249,6 +274,13 @@ def test_a_mask_is_read_by_the_host_and_an_index_is_not() -> None:
     x = torch.arange(WIDTH)
     found = recorded(lambda: (x[x > 2], x[torch.arange(3)]))
     assert sorted(entry.kind for entry in gap_rows(found, "index")) == ["op", "sync"]
+
+
+@pytest.mark.parametrize(("device", "kind"), [("cpu", "sync"), ("cuda", "op")])
+def test_reading_a_value_of_the_cpu_waits_for_no_other_device(device: str, kind: str) -> None:
+    ops = GapOps(Holder(budget_bytes=1 << 20), torch.device(device))
+    read = ops.find(torch.ops.aten._local_scalar_dense.default, (torch.ones(()),), {}, "start", "")
+    assert read.kind == kind
 
 
 def test_writing_through_a_mask_is_read_by_the_host() -> None:

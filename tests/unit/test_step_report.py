@@ -12,7 +12,7 @@ import pytest
 from graphbench import document
 from graphbench.records import ProfileRecord
 from graphbench.report import REPORTERS
-from graphbench.step_records import GraphBreak, Recompile, Timeline
+from graphbench.step_records import FOREIGN_GRAPHS, GraphBreak, Recompile, Timeline
 from tests.factories import profile
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import device_step, eager_step, gap_op, host_step, training_step
@@ -263,3 +263,11 @@ def test_a_saved_step_reads_back_and_reports_the_same(make: Callable[[], Profile
     record = make()
     document.write(record, tmp_path / "profile.json")
     assert table(document.read(tmp_path / "profile.json")) == table(record)
+
+
+def test_gaps_do_not_dominate_where_another_backend_compiled_their_ops() -> None:
+    record = host_step()
+    assert record.step is not None
+    assert any(line.startswith("gaps dominate") for line in lines(record))
+    foreign = with_step(record, notes=(f"{FOREIGN_GRAPHS} 3x, made by another backend",))
+    assert not any(line.startswith("gaps dominate") for line in lines(foreign))
