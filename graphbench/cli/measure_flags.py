@@ -30,6 +30,7 @@ class MeasureOptions:
     noise_ms: float | None
     batch: int | None
     lock_gpu_clock: int | None
+    unit_timeout_s: float | None
     progress: bool | None
 
     def __post_init__(self) -> None:
@@ -58,6 +59,14 @@ def add_measure_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("measuring")
     _add_instrument_flags(group)
     _add_sampling_flags(group)
+    group.add_argument(
+        "--unit-timeout",
+        dest="unit_timeout_s",
+        type=positive_float,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long a node or kernel may take before its row fails; default: %(default)g",
+    )
     group.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,

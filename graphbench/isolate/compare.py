@@ -12,6 +12,7 @@ from graphbench.tensors import spec_of, tensors_of, unpoolable
 
 # Relative tolerance by dtype: room for another reduction order, not for other arithmetic.
 RTOL = {torch.float64: 1e-7, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 2e-2}
+NEW_NAN = "NaN where the other result has none"
 NARROW = 2  # bytes: narrower floating types (fp8) are compared loosely, as float32
 
 
@@ -78,7 +79,8 @@ def _compare_values(found: torch.Tensor, expected: torch.Tensor, tolerance: floa
     finite = other[other.isfinite()]
     scale = float(finite.abs().max()) if finite.numel() else 0.0
     if not math.isfinite(largest):
-        return Comparison(equal=False, max_abs=None, note="NaN or infinite on one side only")
+        new = bool((one.isnan() & ~other.isnan()).any())
+        return Comparison(equal=False, max_abs=None, note=NEW_NAN if new else "NaN or infinite on one side only")
     return Comparison(equal=largest <= rtol * tolerance * max(scale, 1e-6), max_abs=largest)
 
 

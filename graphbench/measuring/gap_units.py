@@ -42,6 +42,8 @@ def _isolated(op: GapOp, isolator: Isolator) -> Measurement:
         return Measurement(status="skipped", reason=NO_ARGUMENTS)
     if isinstance(op.function, torch._ops.HigherOrderOperator):
         return Measurement(status="skipped", reason=HIGHER_ORDER)
+    if isolator.guard.lost:
+        return Measurement(status="skipped", reason=isolator.guard.reason)
     if op.held.changed(_written(op.function, op.held)):
         return Measurement(status="skipped", reason=CHANGED)
     try:
@@ -49,8 +51,8 @@ def _isolated(op: GapOp, isolator: Isolator) -> Measurement:
     except RuntimeError as error:  # out of memory, say
         reason = f"its arguments cannot be made again: {first_line(error)}"
         return Measurement(status="failed", reason=reason)
-    call = Call(op.name, op.function, args, kwargs, identity=op.function)
-    return isolator.alone(call, synthetic=not op.held.whole)
+    call = Call(op.name, op.function, args, kwargs, identity=op.function, synthetic=not op.held.whole)
+    return isolator.alone(call)
 
 
 def _written(function: Any, held: HeldArguments) -> Callable[[torch.Tensor], bool]:

@@ -17,10 +17,14 @@ from graphbench.errors import GraphbenchError, first_line
 from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
+from graphbench.isolate.compare import NEW_NAN
 from graphbench.isolate.specs import unit_key
-from graphbench.measurements import Measurement
+from graphbench.measurements import Comparison, Measurement
+from graphbench.measuring.guard import Guard
 from graphbench.measuring.options import Timers
 from graphbench.records import Policy
+from graphbench.runs.entries import UnitKind, UnitRow
+from graphbench.runs.ledger import Book, Ledger
 from graphbench.tensors import tensors_of
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times
@@ -47,7 +51,10 @@ def is_collective(function: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost."""
+    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost.
+
+    `synthetic`: its arguments hold random values, or descend from such, whatever the policy says.
+    """
 
     row: str
     function: Callable[..., Any]
@@ -57,7 +64,7 @@ class Call:
     state: tuple[object, ...] = ()
     written: tuple[torch.Tensor, ...] = ()
     with_grad: bool = False
-    on_device: bool = False
+    synthetic: bool = False
 
 
 def waits_for_ranks(call: Call) -> bool:
@@ -80,11 +87,16 @@ class Verdict:
 
 @dataclass(slots=True)
 class Isolator:
-    """Isolates calls on one device; equal ones are measured once and refer to the row that was."""
+    """Isolates calls on one device; equal ones are measured once and refer to the row that was.
+
+    `guard` turns what units do into rows; `book` has what is known already, and is told what is found.
+    """
 
     device: torch.device
     timers: Timers
     policy: Policy
+    guard: Guard = field(default_factory=Guard)
+    book: Book = field(default_factory=lambda: Ledger().book(""))
     done: dict[tuple[object, ...], tuple[str, Verdict]] = field(default_factory=dict)
 
     def isolate(self, call: Call, real: Callable[[], Any]) -> tuple[Any, Verdict]:
@@ -100,41 +112,74 @@ class Isolator:
         if waits_for_ranks(call):
             return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
         key = self._key(call)
-        if key in self.done:
-            first, verdict = self.done[key]
-            shared = replace(verdict.measurement, shared_with=first, fidelity=None)
-            return real(), replace(verdict, measurement=shared)
+        known = self._known("isolated", call, key)
+        if known is not None:
+            return real(), known
+        self.guard.settle(self.device)  # what the calls before launched is not this one's fault
+        self.book.begin("isolated", call.row)
         unit, verdict = self._measure(call)
-        result = real()
-        if unit is not None:
-            fidelity = unit.compare(result)
-            verdict.measurement = replace(verdict.measurement, fidelity=fidelity)
-        if verdict.measurement.status == "ok":
-            self.done[key] = (call.row, verdict)
+        try:
+            result = real()
+            if unit is not None:
+                verdict.measurement = _faithful(verdict.measurement, unit.compare(result))
+        finally:
+            self._note("isolated", call.row, key, verdict)
         return result, verdict
+
+    def _known(self, kind: UnitKind, call: Call, key: tuple[object, ...]) -> Verdict | None:
+        """What is known of a call: from an earlier process, or from an equal unit."""
+        entry = self.book.units.get((kind, call.row))
+        if entry is not None:
+            verdict = Verdict(entry.measurement, entry.is_view, entry.has_effect)
+            if entry.measurement.status == "ok" and entry.measurement.shared_with is None:
+                self.done.setdefault(key, (call.row, verdict))
+            return verdict
+        if key not in self.done:
+            return None
+        first, verdict = self.done[key]
+        shared = _stamped(call, replace(verdict.measurement, shared_with=first, fidelity=None))
+        verdict = replace(verdict, measurement=shared)
+        self._put(kind, call.row, verdict)
+        return verdict
+
+    def _note(self, kind: UnitKind, row: str, key: tuple[object, ...], verdict: Verdict) -> None:
+        """Keep what was found; a process that has lost its device may end here."""
+        if verdict.measurement.status == "ok":
+            self.done[key] = (row, verdict)
+        self._put(kind, row, verdict)
+        self.guard.leave_if_lost()
+
+    def _put(self, kind: UnitKind, row: str, verdict: Verdict) -> None:
+        self.book.put(
+            UnitRow(
+                region=self.book.key,
+                kind=kind,
+                row=row,
+                measurement=verdict.measurement,
+                is_view=verdict.is_view,
+                has_effect=verdict.has_effect,
+            )
+        )
 
     def _key(self, call: Call) -> tuple[object, ...]:
         kwargs = {name: value for name, value in call.kwargs.items() if name != "stream"}
         return unit_key(call.identity, call.args, kwargs, call.state, self.policy)
 
-    def alone(self, call: Call, *, synthetic: bool = False) -> Measurement:
+    def alone(self, call: Call) -> Measurement:
         """Time a call on pooled copies; the real call was made long ago, so there is nothing to compare with.
 
         Args:
             call: the call, with arguments like those that it had.
-            synthetic: some of them were made for this, with random values.
         """
         if waits_for_ranks(call):
             return Measurement(status="skipped", reason=COLLECTIVE)
         key = self._key(call)
-        if key in self.done:
-            first, verdict = self.done[key]
-            return replace(verdict.measurement, shared_with=first, fidelity=None)
+        known = self._known("isolated", call, key)
+        if known is not None:
+            return known.measurement
+        self.book.begin("isolated", call.row)
         _, verdict = self._measure(call)
-        if synthetic and verdict.measurement.values is not None:
-            verdict.measurement = replace(verdict.measurement, values="synthetic")
-        if verdict.measurement.status == "ok":
-            self.done[key] = (call.row, verdict)
+        self._note("isolated", call.row, key, verdict)
         return verdict.measurement
 
     def isolate_backward(self, call: Call) -> Measurement:
@@ -154,12 +199,13 @@ class Isolator:
         ):
             return Measurement(status="skipped", reason=NO_BACKWARD)
         key = ("backward", self._key(call))
-        if key in self.done:
-            first, verdict = self.done[key]
-            return replace(verdict.measurement, shared_with=first)
+        known = self._known("backward", call, key)
+        if known is not None:
+            return known.measurement
+        self.guard.settle(self.device)
+        self.book.begin("backward", call.row)
         measurement = self._alone(lambda _: self._backward(call))
-        if measurement.status == "ok":
-            self.done[key] = (call.row, Verdict(measurement))
+        self._note("backward", call.row, key, Verdict(measurement))
         return measurement
 
     def _backward(self, call: Call) -> Measurement:
@@ -183,22 +229,25 @@ class Isolator:
             units.append(self._unit(call, stream))
             return self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream))
 
-        measurement = self._alone(timed)
+        measurement = _stamped(call, self._alone(timed))
         if not units:
             return None, Verdict(measurement)
         return units[0], Verdict(measurement, units[0].is_view, units[0].has_effect)
 
     def _alone(self, timed: Callable[[int | None], Measurement]) -> Measurement:
         """What `timed(stream)` measures, or a failed measurement that says what it raised."""
-        rng = RngState(self.device)
-        try:
+
+        def on_own_stream() -> Measurement:
             with _own_stream(self.device) as stream:
                 return timed(stream)
+
+        if self.guard.lost:
+            return Measurement(status="skipped", reason=self.guard.reason)
+        rng = RngState(self.device)
+        try:
+            return self.guard.attempt(self.device, on_own_stream)
         except GraphbenchError as error:
             return Measurement(status="failed", reason=error.message)
-        except Exception as error:  # noqa: BLE001 - whatever the user's op raises fails its row, not the run
-            reason = f"alone it raises {type(error).__name__}: {first_line(error)}"
-            return Measurement(status="failed", reason=reason)
         finally:
             rng.restore()  # the real call must draw what it would have drawn
 
@@ -239,6 +288,20 @@ class Isolator:
             draws_apart="_scaled_dot_product" in call.row,
             undefined=not UNDEFINED.isdisjoint(_names(call)),
         )
+
+
+def _stamped(call: Call, measurement: Measurement) -> Measurement:
+    """The measurement with what the call's values really are."""
+    return measurement if not call.synthetic or measurement.values is None else replace(measurement, values="synthetic")
+
+
+def _faithful(measurement: Measurement, fidelity: Comparison) -> Measurement:
+    """The measurement with how its result compares; it fails where the unit made NaN of what is none."""
+    if measurement.status == "ok" and NEW_NAN in fidelity.note:
+        return replace(
+            measurement, status="failed", reason=f"alone it makes {NEW_NAN}", samples=None, fidelity=fidelity
+        )
+    return replace(measurement, fidelity=fidelity)
 
 
 def _names(call: Call) -> set[str]:
