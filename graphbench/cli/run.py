@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -155,7 +154,7 @@ class RunCommand(Command[RunOptions]):
             options.output.check()
             files = [file for file in (options.source.file, options.example_inputs) if file is not None]
             run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
-        with contextlib.closing(run.journal):
+        with told(run):
             if options.supervise:
                 limit_s = options.measure.unit_timeout_s
                 return supervise(run, options.words, folder, limit_s, debug=options.debug)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -10,7 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -113,8 +114,6 @@ class RunDirectory:
     def finish(self) -> None:
         """The run is done and delivered: nothing of it needs to be kept."""
         self.journal.path.unlink(missing_ok=True)
-        if self.temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     def measured_nothing(self) -> None:
         """Let go of a run that ended before it measured anything."""
@@ -186,20 +185,22 @@ def supervise(
         "--worker",
         f"{run.journal.fd}:{os.getpid()}:{run.folder}",
     )
+    return Supervisor(run.journal, worker, folder, unit_timeout_s, say).run()
+
+
+@contextlib.contextmanager
+def told(run: RunDirectory) -> Iterator[None]:
+    """Afterwards, say where a run lies that is not done. One that has measured nothing is removed."""
     try:
-        return Supervisor(run.journal, worker, folder, unit_timeout_s, say).run()
+        yield
     finally:
-        _told(run)
-
-
-def _told(run: RunDirectory) -> None:
-    """Say where a run lies that is not done, and remove one that has measured nothing."""
-    if run.journal.path.exists():
-        run.measured_nothing()
-    if run.journal.path.exists():
-        say(f"what was measured so far is in {run.folder}: graphbench run --resume {run.folder} continues")
-    elif run.temporary:
-        shutil.rmtree(run.folder, ignore_errors=True)
+        if run.journal.path.exists():
+            run.measured_nothing()
+        if run.journal.path.exists():
+            say(f"what was measured so far is in {run.folder}: graphbench run --resume {run.folder} continues")
+        elif run.temporary:
+            shutil.rmtree(run.folder, ignore_errors=True)
+        run.journal.close()
 
 
 def work(run: RunDirectory, measure: Measure, *, leave: bool) -> int:
