@@ -69,7 +69,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`graphbench run` measures in the test's process, where it can be looked at; tests that mean it say --supervise."""
+    """`graphbench run` measures in the test's process, where it can be looked at, unless it is told --supervise."""
     monkeypatch.setattr("graphbench.cli.run.SUPERVISE", False)
 
 

@@ -19,6 +19,7 @@ from graphbench.cli.running import (
     check_continued,
     refuse_complete,
     supervise,
+    told,
     work,
     worker_of,
 )
