@@ -146,10 +146,13 @@ def scripted(timer: FakeTimer) -> Iterator[None]:
 
 def staged() -> Stage:
     """Compile and capture the region, and measure it once without a fault."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # restored in every replay: on a busy machine, threads wait for each other for long
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4), nn.Softmax(-1))
     x = torch.randn(6, 8, generator=torch.Generator().manual_seed(7))
     compiled(net)(x).square().sum().backward()
+    torch.set_num_threads(n_threads)
     stage = Stage(net, x, current())
     stage.expected = rows_of(stage.measure())
     return stage
