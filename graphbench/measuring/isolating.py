@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,15 +14,17 @@ from torch import fx
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import NO_BATCH
-from graphbench.errors import GraphbenchError, first_line
+from graphbench.errors import DoesNotFitError, GraphbenchError, first_line
 from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
+from graphbench.isolate.pool import copies_bytes
 from graphbench.isolate.specs import unit_key
-from graphbench.measurements import Measurement
+from graphbench.measurements import Comparison, Measurement
 from graphbench.measuring.options import Timers
+from graphbench.memory import MemoryBudget, forget, is_out_of_memory
 from graphbench.records import Policy
-from graphbench.tensors import tensors_of
+from graphbench.tensors import spec_of, tensors_of
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times
 
@@ -47,7 +50,10 @@ def is_collective(function: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost."""
+    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost.
+
+    `result_bytes` is what its results will take, as far as that is known before the call.
+    """
 
     row: str
     function: Callable[..., Any]
@@ -58,6 +64,7 @@ class Call:
     written: tuple[torch.Tensor, ...] = ()
     with_grad: bool = False
     on_device: bool = False
+    result_bytes: int = 0
 
 
 def waits_for_ranks(call: Call) -> bool:
@@ -80,12 +87,21 @@ class Verdict:
 
 @dataclass(slots=True)
 class Isolator:
-    """Isolates calls on one device; equal ones are measured once and refer to the row that was."""
+    """Isolates calls on one device; equal ones are measured once and refer to the row that was.
+
+    A call whose copies would not fit into `budget` is skipped: one shared with another isolator, or the policy's.
+    """
 
     device: torch.device
     timers: Timers
     policy: Policy
+    shared_budget: MemoryBudget | None = None
+    budget: MemoryBudget = field(init=False)
     done: dict[tuple[object, ...], tuple[str, Verdict]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Take the policy's budget where none is shared."""
+        self.budget = self.shared_budget or MemoryBudget(self.device, self.policy.memory_budget_bytes)
 
     def isolate(self, call: Call, real: Callable[[], Any]) -> tuple[Any, Verdict]:
         """Time a call on pooled copies, then make the real call and compare.
@@ -107,8 +123,7 @@ class Isolator:
         unit, verdict = self._measure(call)
         result = real()
         if unit is not None:
-            fidelity = unit.compare(result)
-            verdict.measurement = replace(verdict.measurement, fidelity=fidelity)
+            verdict.measurement = replace(verdict.measurement, fidelity=_compared(unit, result))
         if verdict.measurement.status == "ok":
             self.done[key] = (call.row, verdict)
         return result, verdict
@@ -169,19 +184,28 @@ class Isolator:
                 unit.trial()
             return unit
 
+        self.budget.check(self._backward_bytes(call))
         with backward_on_this_thread():
             unit = ready()
             if not unit.has_backward:
                 return Measurement(status="skipped", reason=NO_BACKWARD)
-            measurement = self._batched(self._timed(unit), unit, ready)
+            measurement = self._batched(self._timed(unit), unit, ready, self._backward_bytes(call))
         return measurement if measurement.values is None else replace(measurement, values="synthetic")
 
     def _measure(self, call: Call) -> tuple[BenchUnit | None, Verdict]:
         units: list[BenchUnit] = []
 
         def timed(stream: int | None) -> Measurement:
-            units.append(self._unit(call, stream))
-            return self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream))
+            self.budget.check(self._bytes(call))
+            try:
+                units.append(self._unit(call, stream))
+                return self._batched(
+                    self._timed(units[0]), units[0], lambda: self._unit(call, stream), self._bytes(call)
+                )
+            except Exception as error:
+                if is_out_of_memory(error):
+                    units.clear()  # its copies are in the way of the next attempt
+                raise
 
         measurement = self._alone(timed)
         if not units:
@@ -193,7 +217,9 @@ class Isolator:
         rng = RngState(self.device)
         try:
             with _own_stream(self.device) as stream:
-                return timed(stream)
+                return self.budget.with_room(lambda: timed(stream))
+        except DoesNotFitError as error:
+            return Measurement(status="skipped", reason=error.message)
         except GraphbenchError as error:
             return Measurement(status="failed", reason=error.message)
         except Exception as error:  # noqa: BLE001 - whatever the user's op raises fails its row, not the run
@@ -208,20 +234,40 @@ class Isolator:
         timers, policy = self.timers, self.policy
         return loop.measure(timers.isolated, unit, policy, values=policy.values, clocks=timers.clocks)
 
-    def _batched(self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit]) -> Measurement:
-        """The measurement, with the batch times of a tiny unit beside its own."""
+    def _batched(
+        self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit], unit_bytes: int
+    ) -> Measurement:
+        """The measurement, with the batch times of a tiny unit beside its own; each takes `unit_bytes`."""
         samples, size = measurement.samples, self.policy.batch
         if samples is None or size is None or not 0 < quantile(samples.busy_ns, 0.5) < BATCH_BELOW_NS:
             return measurement
         hold = CudaHold(first.device) if self.device.type == "cuda" else None
+        units: list[loop.Unit] = []
         try:
+            self.budget.check(size * unit_bytes, f"{size} times its copies need")
             units = [first, *(another() for _ in range(size - 1))]
             return replace(measurement, batch_ns=batch_times(self.timers.running, units, self.policy, hold=hold))
         except GraphbenchError as error:
             reason = error.message
         except Exception as error:  # noqa: BLE001 - out of memory for the copies, say: the row keeps what it has
+            units.clear()
+            forget(error)
             reason = f"{type(error).__name__}: {first_line(error)}"
         return replace(measurement, warnings=(*measurement.warnings, f"{NO_BATCH}: {reason}"))
+
+    def _bytes(self, call: Call) -> int:
+        """What a call's unit takes: copies, the made-up values to put back, what it wrote, and two results of it."""
+        copies = copies_bytes(tensors_of((call.args, dict(call.kwargs))), self.device)
+        saved = copies if self.policy.values == "synthetic" else 0
+        return copies + saved + copies_bytes(call.written, self.device) + 2 * call.result_bytes
+
+    def _backward_bytes(self, call: Call) -> int:
+        """What its backward takes: copies, the made-up values, a result and a tangent like it, and gradients."""
+        tensors = tensors_of((call.args, dict(call.kwargs)))
+        copies = copies_bytes(tensors, self.device)
+        saved = copies if self.policy.values == "synthetic" else 0
+        gradients = copies_bytes([tensor for tensor in tensors if tensor.requires_grad], self.device)
+        return copies + saved + gradients + 2 * call.result_bytes
 
     def _unit(self, call: Call, stream: int | None) -> BenchUnit:
         kwargs = dict(call.kwargs)
@@ -239,6 +285,23 @@ class Isolator:
             draws_apart="_scaled_dot_product" in call.row,
             undefined=not UNDEFINED.isdisjoint(_names(call)),
         )
+
+
+def result_bytes(example: Any) -> int:
+    """Bytes of what an op returns, by the values that it was traced with; sizes that are not known count as 0."""
+    specs = [spec_of(tensor) for tensor in tensors_of(example)]
+    return sum(math.prod(max(size, 0) for size in spec.shape) * getattr(torch, spec.dtype).itemsize for spec in specs)
+
+
+def _compared(unit: BenchUnit, real: Any) -> Comparison:
+    """How a unit's result differs from the real one, where there is memory left to tell."""
+    try:
+        return unit.compare(real)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        forget(error)
+        return Comparison(equal=None, max_abs=None, note="not compared: out of memory")
 
 
 def _names(call: Call) -> set[str]:

@@ -19,11 +19,13 @@ from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, n
 from graphbench.measuring.eager_backward import EagerBackward, with_backward
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
+from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peaks
 from graphbench.measuring.runs import Label, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records, quartered
 from graphbench.provenance.fates import fates
 from graphbench.records import KernelRecord, NodeRecord, Phase, Policy, PostGradNode, RegionRecord, Side
 from graphbench.regions import Region
+from graphbench.tensors import without_graph
 
 Tick = Callable[[], None]
 PHASES: tuple[Phase, ...] = ("forward", "backward")
@@ -92,6 +94,7 @@ def measure_region(region: Region, timers: Timers, policy: Policy, tick: Tick) -
     capture = region.capture
     assert capture is not None
     with contextlib.ExitStack() as stack:
+        stack.enter_context(region.inputs_present())
         stack.enter_context(ambient.rng_untouched())
         stack.enter_context(ambient.restored(capture.ambient))
         if capture.device.type == "cuda":
@@ -109,7 +112,7 @@ class _Measuring:
         self.tick = tick
         assert region.capture is not None
         self.isolator = Isolator(region.capture.device, timers, policy)
-        self.op_isolator = Isolator(region.capture.device, timers, quartered(policy))
+        self.op_isolator = Isolator(region.capture.device, timers, quartered(policy), self.isolator.budget)
         self.notes: list[str] = []
         self.problem = ""
         self.has_backward = self._has_backward()
@@ -144,7 +147,9 @@ class _Measuring:
     def record(self) -> RegionRecord:
         label = Label()
         runs = self._runs(label)
-        before = {name: undisturbed(run, self.timers, self.policy) for name, (run, _) in runs.items()}
+        before = {
+            name: with_device_peak(undisturbed(run, self.timers, self.policy), run) for name, (run, _) in runs.items()
+        }
         measured = {
             name: measure_side(before[name], run, label, rows, self.timers, self.policy, self.notes)
             for name, (run, rows) in runs.items()
@@ -155,9 +160,15 @@ class _Measuring:
         eager_backward, eager_backward_rows = measured.get("eager_backward", absent)
         found, outputs = self._isolate()
         nodes = node_records(self.region, found, eager_rows, eager.reason)
-        nodes = with_backward(nodes, eager_backward_rows, eager_backward.reason)
+        peak = eager_peak(self.region, self.notes)
+        nodes = with_peaks(with_backward(nodes, eager_backward_rows, eager_backward.reason), peak)
         kernels = self._kernels(forward_rows, forward) + self._kernels(backward_rows, backward, "backward")
-        return self._assemble(nodes, kernels, (eager, eager_backward, forward, backward), outputs)
+        sides = (eager, eager_backward, forward, backward)
+        return replace(
+            self._assemble(nodes, kernels, sides, outputs),
+            peak_node=peak.node if peak else None,
+            peak_bytes=peak.nbytes if peak else None,
+        )
 
     def _runs(self, label: Label) -> dict[str, tuple[WholeRun, Callable[[], list[str]]]]:
         """Every whole run of the region by its side's name, with the rows that it labels."""
@@ -206,7 +217,7 @@ class _Measuring:
         run = compiling.forward_run(self.region, Label(), None)
         run.prepare()
         with self._isolating(forward, expected) if forward else contextlib.nullcontext():
-            result = run.run()
+            result = without_graph(run.run())  # which would keep all that it saved for backward
         backward = self.sides.get("backward")
         if self.has_backward and backward is not None:
             pending = compiling.backward_run(self.region, Label(), backward)
@@ -252,5 +263,6 @@ class _Measuring:
             backward=sides[3],
             outputs=outputs,
             captured_bytes=capture.nbytes,
+            spilled_bytes=sum((capture.spilled.host_bytes, capture.spilled.disk_bytes)) if capture.spilled else 0,
             notes=tuple(self.notes),
         )

@@ -18,7 +18,7 @@ from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.measurements import Measurement, Status
 from graphbench.measuring.compiled import CompiledSide
-from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
+from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective, result_bytes
 from graphbench.measuring.runs import unmeasured
 from graphbench.records import NO_TENSOR, Phase, Policy, PostGradNode
 from graphbench.tensors import shares_storage, tensors_of
@@ -117,7 +117,14 @@ def _isolate_op(
         if all(shares_storage(output, inputs) for output in outputs):
             return viewed, unmeasured(VIEW if outputs else NO_TENSOR)
         real = lambda: viewed  # noqa: E731 - the call has been made
-    unit = Call(post_grad_row(phase, node.name), target, args, kwargs, identity=target)
+    unit = Call(
+        post_grad_row(phase, node.name),
+        target,
+        args,
+        kwargs,
+        identity=target,
+        result_bytes=0 if real is not call else result_bytes(node.meta.get("val")),
+    )
     result, verdict = isolator.isolate(unit, real)
     return result, unmeasured(VIEW) if verdict.is_view else verdict.measurement
 
