@@ -12,6 +12,10 @@ GraphbenchError                 base: message, hint, exit code 1
 │  ├─ OffThreadLaunchError      kernels that no label claims
 │  ├─ AttributionError          a call without a kernel, or a kernel without a call
 │  └─ ClockError                the instrument's clock is not in nanoseconds
+├─ FaultError                   what kept a unit from being measured: the row says so, the run goes on
+│  ├─ UnitTimeoutError          it took longer than it may
+│  └─ ContextLostError          the device cannot be used any more in this process
+├─ JournalError                 a run's journal that cannot be written
 ├─ ProfileFormatError           a profile that cannot be read
 └─ ConservationError            a profile whose rows do not add up
 """
@@ -86,6 +90,22 @@ class AttributionError(TimingError):
 
 class ClockError(TimingError):
     """The instrument's time stamps are not nanoseconds of the host's clock."""
+
+
+class FaultError(GraphbenchError):
+    """What kept a unit from being measured. Its row carries the message; the other rows are measured."""
+
+
+class UnitTimeoutError(FaultError):
+    """A unit took longer than `unit_timeout_s`."""
+
+
+class ContextLostError(FaultError):
+    """The device's context is broken, by a device-side assert say: nothing runs on it any more in this process."""
+
+
+class JournalError(GraphbenchError):
+    """A run's journal cannot be written, on a full disk say."""
 
 
 class ProfileFormatError(GraphbenchError):

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import torch
 
-from graphbench.errors import DoesNotFitError, IsolationError, first_line
+from graphbench.errors import DoesNotFitError, FaultError, first_line
 from graphbench.host_memory import available_host_bytes
 from graphbench.units import format_bytes
 
@@ -81,7 +81,7 @@ class MemoryBudget:
         """Make an attempt; when it runs out of memory, once more after everything unused was given back.
 
         Raises:
-            IsolationError: it ran out of memory twice; the message has torch's figures.
+            FaultError: it ran out of memory twice; the message has torch's figures.
             Exception: whatever else the attempt raises.
         """
         try:
@@ -99,7 +99,7 @@ class MemoryBudget:
             forget(error)
             reason = first_line(error)
         give_back(self.device)
-        raise IsolationError(f"out of memory, also after all unused memory was given back: {reason}")
+        raise FaultError(f"out of memory, also after all unused memory was given back: {reason}")
 
 
 def is_out_of_memory(error: BaseException) -> bool:

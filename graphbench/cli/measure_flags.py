@@ -32,6 +32,7 @@ class MeasureOptions:
     batch: int | None
     memory_budget: int | None
     lock_gpu_clock: int | None
+    unit_timeout_s: float | None
     progress: bool | None
 
     def __post_init__(self) -> None:
@@ -66,6 +67,14 @@ def add_measure_flags(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="what copies of tensors may take on the device, as 8GiB; rows that do not fit are skipped; "
         "default: what is free there",
+    )
+    group.add_argument(
+        "--unit-timeout",
+        dest="unit_timeout_s",
+        type=positive_float,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long a node or kernel may take before its row fails; default: %(default)g",
     )
     group.add_argument(
         "--progress",

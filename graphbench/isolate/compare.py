@@ -13,6 +13,7 @@ from graphbench.tensors import spec_of, tensors_of, unpoolable
 # Relative tolerance by dtype: room for another reduction order, not for other arithmetic.
 RTOL = {torch.float64: 1e-7, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 2e-2}
 PIECE_ELEMENTS = 32 << 20  # values are compared in pieces: each is widened, and takes several tensors of its length
+NEW_NAN = "NaN where the other result has none"
 NARROW = 2  # bytes: narrower floating types (fp8) are compared loosely, as float32
 
 
@@ -74,7 +75,8 @@ def _compare_values(found: torch.Tensor, expected: torch.Tensor, tolerance: floa
         return Comparison(equal=True, max_abs=0.0)
     gaps, scales = zip(*(_gap(one.to(wide), other.to(wide)) for one, other in pieces), strict=True)
     if not all(map(math.isfinite, gaps)):
-        return Comparison(equal=False, max_abs=None, note="NaN or infinite on one side only")
+        new = any(bool((one.isnan() & ~other.isnan()).any()) for one, other in pieces)
+        return Comparison(equal=False, max_abs=None, note=NEW_NAN if new else "NaN or infinite on one side only")
     return Comparison(equal=max(gaps) <= rtol * tolerance * max(*scales, 1e-6), max_abs=max(gaps))
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import fx
 
-from graphbench.errors import CaptureError
+from graphbench.errors import CaptureError, ContextLostError
 from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import shadow
 from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
-from graphbench.measuring.isolating import Call, Isolator, result_bytes
+from graphbench.measuring.isolating import Call, Isolator
 from graphbench.measuring.runs import Label, WholeRun, replaying, unmeasured
+from graphbench.measuring.unit_sizes import result_bytes
 from graphbench.records import NodeKind, NodeRecord
 from graphbench.regions import Region
+from graphbench.runs.ledger import Book
 from graphbench.tensors import has_storage, spec_of, tensors_of, without_graph
 
 VALUES_BUDGET_BYTES = 1 << 30
 VALUES_PARTS = 4
+NODES_PASS = "nodes"
 
 
 @dataclass(slots=True)
@@ -71,7 +74,11 @@ def isolate_nodes(
     Returns:
         Results by node. When the run stops early, the nodes behind it are missing and `stopped` says why.
     """
-    found = EagerResults()
+    found = _known(isolator.book)
+    if NODES_PASS in isolator.book.stopped or isolator.guard.lost:
+        found.stopped = isolator.book.stopped.get(NODES_PASS, isolator.guard.reason)
+        return found
+    isolator.book.begin("pass", NODES_PASS)
     kinds = {node.name: node.kind for node in region.nodes}
     capture = region.capture
     assert capture is not None
@@ -107,7 +114,21 @@ def isolate_nodes(
         found.stopped = error.message
         if error.subject in kinds:
             found.isolated[error.subject] = Measurement(status="failed", reason=error.message)
+    except ContextLostError as error:
+        found.stopped = error.message
+        isolator.book.stop(NODES_PASS, error.message)
+        isolator.guard.leave_if_lost()
     found.draws = rng.moved()
+    return found
+
+
+def _known(book: Book) -> EagerResults:
+    """What an earlier process found of the nodes."""
+    found = EagerResults()
+    for (kind, row), unit in book.units.items():
+        (found.isolated if kind == "isolated" else found.backward)[row] = unit.measurement
+        if unit.has_effect is False or unit.is_view:
+            found.kinds[row] = "host" if unit.has_effect is False else "view"
     return found
 
 
@@ -162,7 +183,7 @@ def _live_state() -> tuple[object, ...]:
 
 
 def node_records(
-    region: Region, found: EagerResults, in_graph: dict[str, Measurement], reason: str
+    region: Region, found: EagerResults, in_graph: Mapping[str, Measurement], reason: str
 ) -> tuple[NodeRecord, ...]:
     """The region's nodes with what was measured of them; `reason` says why in-graph times are missing."""
     behind = found.stopped or "eager replay did not reach it"

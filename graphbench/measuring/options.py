@@ -43,6 +43,8 @@ class MeasureOptions:
         memory_budget: bytes that copies and whatever else measuring keeps may take on the device; `None` leaves it to
             what is free there. A unit that does not fit is skipped, with the figure.
         lock_gpu_clock: hold the GPU's SM clock at so many MHz while measuring; needs root. Reset afterwards.
+        unit_timeout_s: how long one unit may take before its row fails; whole runs may take ten times as long. `None`
+            for no limit. Heard in the main thread.
     """
 
     timer: TimerChoice = "auto"
@@ -60,6 +62,7 @@ class MeasureOptions:
     batch: int | None = None
     lock_gpu_clock: int | None = None
     memory_budget: int | None = None
+    unit_timeout_s: float | None = 120.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant.
@@ -73,6 +76,7 @@ class MeasureOptions:
         self._check("repeat", self.repeat is None or self.repeat >= 1, "at least 1")
         self._check("warmup", self.warmup is None or self.warmup >= 0, "at least 0")
         self._check("noise", self.noise is None or 0 < self.noise < 1, "a part of the median, as 0.01")
+        self._check("unit_timeout_s", self.unit_timeout_s is None or 0 < self.unit_timeout_s < math.inf, "above 0")
         in_batch = self.batch is None or 2 <= self.batch <= MOST_IN_BATCH
         self._check("batch", in_batch, f"from 2 to {MOST_IN_BATCH} calls")
         self._check("memory_budget", self.memory_budget is None or self.memory_budget >= 1, "a number of bytes")

@@ -17,7 +17,7 @@ from graphbench.errors import GraphbenchError
 from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import shadow
 from graphbench.measuring.runs import WholeRun, replaying
-from graphbench.records import NodeRecord, Side
+from graphbench.records import NodeRecord, RegionRecord, Side
 from graphbench.regions import Region
 from graphbench.tensors import has_storage, tensors_of
 
@@ -170,6 +170,11 @@ class _Alive:
             for _, node, nbytes in self._made.values():
                 held[node] = held.get(node, 0) + nbytes
             self.peak = EagerPeak(self._node, held)
+
+
+def with_peak(region: RegionRecord, peak: EagerPeak | None) -> RegionRecord:
+    """A region whose nodes have their parts of a peak, with the peak itself."""
+    return region if peak is None else replace(region, peak_node=peak.node, peak_bytes=peak.nbytes)
 
 
 def with_peaks(nodes: Iterable[NodeRecord], peak: EagerPeak | None) -> tuple[NodeRecord, ...]:

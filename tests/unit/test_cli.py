@@ -69,7 +69,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch, reporters: dict[str, FakeReporter]) ->
     """Replace what needs torch; collects `(job, measure options)` and returns an empty profile."""
     collected: list[SimpleNamespace] = []
 
-    def measure_job(job: SimpleNamespace, options: object) -> FakeProfile:
+    def measure_job(job: SimpleNamespace, options: object, **running: object) -> FakeProfile:
         collected.append(SimpleNamespace(job=job, options=options))
         return FakeProfile(make_record())
 
@@ -251,7 +251,9 @@ def test_force_overwrites(jobs: list[SimpleNamespace], tmp_path: Path) -> None:
 
 def fail_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["graphbench.cli.execute"]
-    monkeypatch.setattr(module, "measure_job", lambda job, options: FakeProfile(make_record(isolated=FAILED)))
+    monkeypatch.setattr(
+        module, "measure_job", lambda job, options, **running: FakeProfile(make_record(isolated=FAILED))
+    )
 
 
 def test_failed_rows_are_no_error_unless_strict(jobs: list[SimpleNamespace], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ PURE = {
         "codec",
         "quickcodec",
     ),
-    *("conservation", "document", "provenance", "analysis", "report"),
+    *("conservation", "document", "provenance", "analysis", "report", "runs"),
 }
 LAZY = ("torch", "networkx", "numpy", "tqdm", "jinja2", "plotly")
 
