@@ -33,7 +33,7 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
     Structure: keys and names are unique, roles, fates and rows refer to what exists, a measurement is `ok` exactly when
     it has samples and otherwise says why not, its columns are equally long, a shared one has the samples of the row
     that it names, and one timer made everything. A step's rows lie in its places and user phases, and its timeline
-    names its rows.
+    names its rows. No size is negative, and what nodes hold at a region's peak adds up to it.
     Sums, per sample, within 0.5 % or 1 µs: on a device rows + beside + unattributed - overlap = busy; in a run with a
     `wrapper_ns` column rows + wrapper - overlap = busy, and on the CPU = wall, while events leave out the host's part
     of it and know no overlap. Rows without a time explain nothing.
@@ -50,6 +50,7 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
     for region in record.regions:
         _check_region(path, region)
         _check_shared(path, region)
+        _check_memory(path, region)
     _check_walls(path, record)
     _check_outer_references(path, record)
     if record.step:
@@ -260,6 +261,25 @@ def _check_walls(path: str, record: ProfileRecord) -> None:
             _check_signs(path, f"regions[{region.key}].{name}.host_ns", side.host_ns)
     if record.step:
         _check_signs(path, "step.plain_wall_ns", record.step.plain_wall_ns)
+
+
+def _check_memory(path: str, region: RegionRecord) -> None:
+    """Nodes hold the region's peak together, or nothing is known of either; the node that it is reached at is one."""
+    where = f"regions[{region.key}]"
+    sizes = [region.captured_bytes, region.spilled_bytes]
+    sizes += [side.peak_bytes for _, side in _sides(region) if side.peak_bytes is not None]
+    held = [node.peak_bytes for node in region.nodes if node.peak_bytes is not None]
+    _check_signs(path, f"{where}: its sizes", [*sizes, *held])
+    if (region.peak_node is None) != (region.peak_bytes is None):
+        raise _fail(path, f"{where}.peak_node", f"{region.peak_node}", "a node exactly when there is a peak")
+    if region.peak_bytes is None:
+        if held:
+            raise _fail(path, f"{where}.nodes", "a peak_bytes", "none, as the region has no peak")
+        return
+    _check_known(path, f"{where}.peak_node", (str(region.peak_node),), {node.name for node in region.nodes}, "a node")
+    if sum(held) != region.peak_bytes or len(held) != len(region.nodes):
+        found = f"{region.peak_bytes} bytes, of which {len(held)} of {len(region.nodes)} nodes hold {sum(held)}"
+        raise _fail(path, f"{where}.peak_bytes", found, "what all nodes hold together")
 
 
 def _check_shared(path: str, region: RegionRecord) -> None:

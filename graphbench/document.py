@@ -18,9 +18,10 @@ from graphbench.jsonvalues import Mismatch, at, describe
 from graphbench.quickcodec import quick_decoder
 from graphbench.records import ProfileRecord
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """2: a row's device kernels carry their launches; clocks, batches, Triton's choices and what
-backward nodes differentiate were added."""
+backward nodes differentiate were added. 5: peak memory of sides, regions and nodes, spilled inputs and the memory
+budget were added."""
 _COLUMNS = "columns"  # beside the fields of the record
 _NOT_A_PROFILE = "pass a profile.json written by `graphbench run` or Profile.save"
 

@@ -6,6 +6,7 @@ GraphbenchError                 base: message, hint, exit code 1
 ├─ CaptureError                 nothing was captured, or the user's code raised
 ├─ ProvenanceError              Inductor's graph does not fit what was compiled
 ├─ IsolationError               a node or kernel call cannot be run alone
+│  └─ DoesNotFitError           its copies need more memory than there is
 ├─ TimingError                  a measurement that must not become a number
 │  ├─ RecordsLostError          the instrument dropped records
 │  ├─ OffThreadLaunchError      kernels that no label claims
@@ -65,6 +66,10 @@ class ProvenanceError(GraphbenchError):
 
 class IsolationError(GraphbenchError):
     """A node or kernel call cannot be run alone on pooled tensors."""
+
+
+class DoesNotFitError(IsolationError):
+    """What a call needs beside its own tensors is more than the memory that is left."""
 
 
 class TimingError(GraphbenchError):

@@ -76,6 +76,11 @@ def tensors_of(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
+def without_graph(tree: Any) -> Any:
+    """A nested result with its values alone: what autograd saved below it can be freed."""
+    return pytree.tree_map(lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+
 def device_named(given: str | torch.device) -> torch.device:
     """The device of `device=`, with its index.
 

@@ -219,6 +219,7 @@ def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:
         body,
         instrumented=lambda: side.labelling(label),
         values="synthetic",  # its tangents are random
+        follows_forward=True,
         replays_graphs=wrappers.uses_cuda_graphs(side.graph),
     )
 

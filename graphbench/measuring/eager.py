@@ -15,13 +15,15 @@ from graphbench.execution.replay import shadow
 from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
 from graphbench.measuring.isolating import Call, Isolator
-from graphbench.measuring.runs import Label, WholeRun, unmeasured
+from graphbench.measuring.runs import Label, WholeRun, replaying, unmeasured
+from graphbench.measuring.unit_sizes import result_bytes
 from graphbench.records import NodeKind, NodeRecord
 from graphbench.regions import Region
 from graphbench.runs.ledger import Book
-from graphbench.tensors import has_storage, spec_of, tensors_of
+from graphbench.tensors import has_storage, spec_of, tensors_of, without_graph
 
 VALUES_BUDGET_BYTES = 1 << 30
+VALUES_PARTS = 4
 NODES_PASS = "nodes"
 
 
@@ -65,8 +67,8 @@ def isolate_nodes(
 
     Args:
         region: a captured region.
-        isolator: times the units.
-        wanted: nodes whose eager value is kept for comparison, up to a budget of 1 GiB.
+        isolator: times the units; what is kept counts as held in its budget.
+        wanted: nodes whose eager value is kept for comparison, up to 1 GiB and a quarter of what the budget leaves.
         tick: called after every node.
 
     Returns:
@@ -78,30 +80,36 @@ def isolate_nodes(
         return found
     isolator.book.begin("pass", NODES_PASS)
     kinds = {node.name: node.kind for node in region.nodes}
-    held = 0
     capture = region.capture
     assert capture is not None
+    left = isolator.budget.left_bytes()
+    room = VALUES_BUDGET_BYTES if left is None else min(VALUES_BUDGET_BYTES, left // VALUES_PARTS)
     rng = RngState(capture.device)
     torch.clear_autocast_cache()
 
     def visit(node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
-        nonlocal held
+        nonlocal room
         if kinds[node.name] == "state":
             result = call()
             found.isolated[node.name] = unmeasured("sets state only; runs, but is no timed row")
             found.backward[node.name] = unmeasured("sets state only")
         else:
+            found.kinds[node.name] = kinds[node.name]
             result = _isolate_node(node, args, kwargs, call, isolator, found)
         found.outputs[node.name] = tuple(spec_of(tensor) for tensor in tensors_of(result))
-        if node.name in wanted and isinstance(result, torch.Tensor) and has_storage(result):
-            held += result.nbytes
-            if held <= VALUES_BUDGET_BYTES:
-                found.values[node.name] = result.detach().clone()
+        comparable = node.name in wanted and isinstance(result, torch.Tensor) and has_storage(result)
+        if comparable and result.nbytes <= room:
+            found.values[node.name] = result.detach().clone()
+            room -= result.nbytes
+            isolator.budget.held_bytes += result.nbytes
         tick()
         return result
 
     try:
-        found.result = run_eager(region.gm, shadow(capture.values), visit)
+        with replaying(f"{region.key} eager"):
+            args = shadow(capture.values)
+        # Its graph would keep everything that autograd saved until the region is done.
+        found.result = without_graph(run_eager(region.gm, args, visit))
     except CaptureError as error:
         found.stopped = error.message
         if error.subject in kinds:
@@ -133,7 +141,16 @@ def _isolate_node(
     found: EagerResults,
 ) -> Any:
     function = _function_of(node)
-    unit = Call(node.name, function, args, kwargs, identity=node.target, state=_live_state(), with_grad=True)
+    unit = Call(
+        node.name,
+        function,
+        args,
+        kwargs,
+        identity=node.target,
+        state=_live_state(),
+        with_grad=True,
+        result_bytes=0 if found.kinds.get(node.name) == "view" else result_bytes(node.meta.get("example_value")),
+    )
     found.backward[node.name] = isolator.isolate_backward(unit)  # before the real call may write its arguments
     result, verdict = isolator.isolate(unit, call)
     found.isolated[node.name] = verdict.measurement

@@ -13,7 +13,7 @@ from torch import fx
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import NO_BATCH
-from graphbench.errors import GraphbenchError, first_line
+from graphbench.errors import DoesNotFitError, GraphbenchError, first_line
 from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
@@ -22,6 +22,8 @@ from graphbench.isolate.specs import unit_key
 from graphbench.measurements import Comparison, Measurement
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.options import Timers
+from graphbench.measuring.unit_sizes import backward_bytes, unit_bytes
+from graphbench.memory import MemoryBudget, forget, is_out_of_memory
 from graphbench.records import Policy
 from graphbench.runs.entries import UnitKind, UnitRow
 from graphbench.runs.ledger import Book, Ledger
@@ -53,7 +55,8 @@ def is_collective(function: object) -> bool:
 class Call:
     """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost.
 
-    `synthetic`: its arguments hold random values, or descend from such, whatever the policy says.
+    `synthetic`: its arguments hold random values, or descend from such, whatever the policy says. `result_bytes` is
+    what its results will take, as far as that is known before the call.
     """
 
     row: str
@@ -65,6 +68,12 @@ class Call:
     written: tuple[torch.Tensor, ...] = ()
     with_grad: bool = False
     synthetic: bool = False
+    result_bytes: int = 0
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors among its arguments."""
+        return tensors_of((self.args, dict(self.kwargs)))
 
 
 def waits_for_ranks(call: Call) -> bool:
@@ -89,7 +98,8 @@ class Verdict:
 class Isolator:
     """Isolates calls on one device; equal ones are measured once and refer to the row that was.
 
-    `guard` turns what units do into rows; `book` has what is known already, and is told what is found.
+    `guard` turns what units do into rows; `book` has what is known already, and is told what is found. A call whose
+    copies would not fit into `budget` is skipped: one shared with another isolator, or the policy's.
     """
 
     device: torch.device
@@ -97,7 +107,13 @@ class Isolator:
     policy: Policy
     guard: Guard = field(default_factory=Guard)
     book: Book = field(default_factory=lambda: Ledger().book(""))
+    shared_budget: MemoryBudget | None = None
+    budget: MemoryBudget = field(init=False)
     done: dict[tuple[object, ...], tuple[str, Verdict]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Take the policy's budget where none is shared."""
+        self.budget = self.shared_budget or MemoryBudget(self.device, self.policy.memory_budget_bytes)
 
     def isolate(self, call: Call, real: Callable[[], Any]) -> tuple[Any, Verdict]:
         """Time a call on pooled copies, then make the real call and compare.
@@ -121,7 +137,7 @@ class Isolator:
         try:
             result = real()
             if unit is not None:
-                verdict.measurement = _faithful(verdict.measurement, unit.compare(result))
+                verdict.measurement = _faithful(verdict.measurement, _compared(unit, result))
         finally:
             self._note("isolated", call.row, key, verdict)
         return result, verdict
@@ -194,9 +210,7 @@ class Isolator:
         """
         if waits_for_ranks(call):
             return Measurement(status="skipped", reason=COLLECTIVE)
-        if not torch.is_grad_enabled() or not any(
-            tensor.requires_grad for tensor in tensors_of((call.args, dict(call.kwargs)))
-        ):
+        if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in call.tensors):
             return Measurement(status="skipped", reason=NO_BACKWARD)
         key = ("backward", self._key(call))
         known = self._known("backward", call, key)
@@ -215,19 +229,28 @@ class Isolator:
                 unit.trial()
             return unit
 
+        nbytes = backward_bytes(call.tensors, self.device, self.policy.values, call.result_bytes)
+        self.budget.check(nbytes)
         with backward_on_this_thread():
             unit = ready()
             if not unit.has_backward:
                 return Measurement(status="skipped", reason=NO_BACKWARD)
-            measurement = self._batched(self._timed(unit), unit, ready)
+            measurement = self._batched(self._timed(unit), unit, ready, nbytes)
         return measurement if measurement.values is None else replace(measurement, values="synthetic")
 
     def _measure(self, call: Call) -> tuple[BenchUnit | None, Verdict]:
         units: list[BenchUnit] = []
 
         def timed(stream: int | None) -> Measurement:
-            units.append(self._unit(call, stream))
-            return self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream))
+            nbytes = unit_bytes(call.tensors, call.written, self.device, self.policy.values, call.result_bytes)
+            self.budget.check(nbytes)
+            try:
+                units.append(self._unit(call, stream))
+                return self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream), nbytes)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    units.clear()  # its copies are in the way of the next attempt
+                raise
 
         measurement = _stamped(call, self._alone(timed))
         if not units:
@@ -239,13 +262,15 @@ class Isolator:
 
         def on_own_stream() -> Measurement:
             with _own_stream(self.device) as stream:
-                return timed(stream)
+                return self.budget.with_room(lambda: timed(stream))
 
         if self.guard.lost:
             return Measurement(status="skipped", reason=self.guard.reason)
         rng = RngState(self.device)
         try:
             return self.guard.attempt(self.device, on_own_stream)
+        except DoesNotFitError as error:
+            return Measurement(status="skipped", reason=error.message)
         except GraphbenchError as error:
             return Measurement(status="failed", reason=error.message)
         finally:
@@ -257,18 +282,24 @@ class Isolator:
         timers, policy = self.timers, self.policy
         return loop.measure(timers.isolated, unit, policy, values=policy.values, clocks=timers.clocks)
 
-    def _batched(self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit]) -> Measurement:
-        """The measurement, with the batch times of a tiny unit beside its own."""
+    def _batched(
+        self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit], unit_bytes: int
+    ) -> Measurement:
+        """The measurement, with the batch times of a tiny unit beside its own; each takes `unit_bytes`."""
         samples, size = measurement.samples, self.policy.batch
         if samples is None or size is None or not 0 < quantile(samples.busy_ns, 0.5) < BATCH_BELOW_NS:
             return measurement
         hold = CudaHold(first.device) if self.device.type == "cuda" else None
+        units: list[loop.Unit] = []
         try:
+            self.budget.check(size * unit_bytes, f"{size} times its copies need")
             units = [first, *(another() for _ in range(size - 1))]
             return replace(measurement, batch_ns=batch_times(self.timers.running, units, self.policy, hold=hold))
         except GraphbenchError as error:
             reason = error.message
         except Exception as error:  # noqa: BLE001 - out of memory for the copies, say: the row keeps what it has
+            units.clear()
+            forget(error)
             reason = f"{type(error).__name__}: {first_line(error)}"
         return replace(measurement, warnings=(*measurement.warnings, f"{NO_BATCH}: {reason}"))
 
@@ -288,6 +319,17 @@ class Isolator:
             draws_apart="_scaled_dot_product" in call.row,
             undefined=not UNDEFINED.isdisjoint(_names(call)),
         )
+
+
+def _compared(unit: BenchUnit, real: Any) -> Comparison:
+    """How a unit's result differs from the real one, where there is memory left to tell."""
+    try:
+        return unit.compare(real)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        forget(error)
+        return Comparison(equal=None, max_abs=None, note="not compared: out of memory")
 
 
 def _stamped(call: Call, measurement: Measurement) -> Measurement:

@@ -21,6 +21,7 @@ from graphbench.measuring.eager_backward import EagerBackward, with_backward
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
+from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peak, with_peaks
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records, quartered
 from graphbench.provenance.fates import fates
@@ -29,6 +30,7 @@ from graphbench.regions import Region
 from graphbench.runs.entries import SideRow
 from graphbench.runs.ledger import Book
 from graphbench.runs.partial import CUT_SHORT
+from graphbench.tensors import without_graph
 
 Tick = Callable[[], None]
 PHASES: tuple[Phase, ...] = ("forward", "backward")
@@ -113,6 +115,7 @@ def measure_region(region: Region, means: Means, book: Book) -> RegionRecord:
     capture = region.capture
     assert capture is not None
     with contextlib.ExitStack() as stack:
+        stack.enter_context(region.inputs_present())
         stack.enter_context(ambient.rng_untouched())
         stack.enter_context(ambient.restored(capture.ambient))
         if capture.device.type == "cuda":
@@ -129,7 +132,8 @@ class _Measuring:
         self.means = means
         self.book = book
         self.isolator = Isolator(device, means.timers, means.policy, means.guard, book)
-        self.op_isolator = Isolator(device, means.timers, quartered(means.policy), means.guard, book)
+        ops, budget = quartered(means.policy), self.isolator.budget
+        self.op_isolator = Isolator(device, means.timers, ops, means.guard, book, budget)
         self.notes: list[str] = []
         self.problem = ""
         self.has_backward = self._has_backward()
@@ -172,10 +176,11 @@ class _Measuring:
         backward, eager_backward = measured.get("backward", absent), measured.get("eager_backward", absent)
         found, outputs = self._isolate()
         nodes = node_records(self.region, found, eager.rows, eager.side.reason)
-        nodes = with_backward(nodes, eager_backward.rows, eager_backward.side.reason)
+        peak = None if self.means.guard.lost else eager_peak(self.region, self.notes)
+        nodes = with_peaks(with_backward(nodes, eager_backward.rows, eager_backward.side.reason), peak)
         kernels = self._kernels(forward) + self._kernels(backward, "backward")
         sides = (eager.side, eager_backward.side, forward.side, backward.side)
-        return self._assemble(nodes, kernels, sides, outputs)
+        return with_peak(self._assemble(nodes, kernels, sides, outputs), peak)
 
     def _measured_sides(self) -> dict[str, MeasuredSide]:
         """Every side of the region: all without an instrument first, then each labelled."""
@@ -199,7 +204,7 @@ class _Measuring:
         return measured
 
     def _undisturbed(self, run: WholeRun) -> MeasuredSide:
-        side = undisturbed(run, self.means.timers, self.means.policy)
+        side = with_device_peak(undisturbed(run, self.means.timers, self.means.policy), run)
         return MeasuredSide.failed(side, side.reason) if side.reason else MeasuredSide(side)
 
     def _labelled(
@@ -278,7 +283,7 @@ class _Measuring:
                 run = compiling.forward_run(self.region, Label(), None)
                 run.prepare()
                 with self._isolating(forward, expected) if forward else contextlib.nullcontext():
-                    result = run.run()
+                    result = without_graph(run.run())  # which would keep all that it saved for backward
             backward = self.sides.get("backward")
             if self.has_backward and backward is not None:
                 with self._pass("backward kernels"):
@@ -346,6 +351,7 @@ class _Measuring:
             backward=sides[3],
             outputs=outputs,
             captured_bytes=capture.nbytes,
+            spilled_bytes=sum((capture.spilled.host_bytes, capture.spilled.disk_bytes)) if capture.spilled else 0,
             notes=tuple(self.notes),
         )
 

@@ -28,7 +28,8 @@ class WholeRun:
     """A `timing.loop.Unit` over a whole run: `setup` makes fresh arguments, `body` runs on what it returned.
 
     `instrumented` is entered around the labelled runs, for what must be in place while labels are taken. A run that
-    `replays_graphs` is labelled without CUDA graphs; its replays are then split over the same rows.
+    `replays_graphs` is labelled without CUDA graphs; its replays are then split over the same rows. Where the `setup`
+    of a backward runs its forward, it `follows_forward`.
     """
 
     name: str
@@ -40,6 +41,7 @@ class WholeRun:
     may_launch_nothing: bool = True
     needs_restore: bool = True
     values: ValuePolicy = "captured"
+    follows_forward: bool = False
     _ready: Any = None
 
     def prepare(self) -> None:

@@ -193,7 +193,7 @@ def _device(session: Session, fn: Callable[..., Any] | None, args: Sequence[Any]
 
 def _held_budget(session: Session, device: torch.device) -> int:
     """Bytes that arguments of gap ops may keep alive until they are measured."""
-    left = session.budget_left_bytes
+    left = session.budget_left_bytes(device)
     if device.type != "cuda":
         return left
     free, _ = torch.cuda.mem_get_info(device)

@@ -20,6 +20,7 @@ from graphbench.measurements import Measurement, Status
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
 from graphbench.measuring.runs import unmeasured
+from graphbench.measuring.unit_sizes import result_bytes
 from graphbench.records import NO_TENSOR, Phase, Policy, PostGradNode
 from graphbench.tensors import shares_storage, tensors_of
 
@@ -120,7 +121,15 @@ def _isolate_op(
         if all(shares_storage(output, inputs) for output in outputs):
             return viewed, unmeasured(VIEW if outputs else NO_TENSOR)
         real = lambda: viewed  # noqa: E731 - the call has been made
-    unit = Call(post_grad_row(phase, node.name), target, args, kwargs, identity=target, synthetic=phase == "backward")
+    unit = Call(
+        post_grad_row(phase, node.name),
+        target,
+        args,
+        kwargs,
+        identity=target,
+        synthetic=phase == "backward",
+        result_bytes=0 if real is not call else result_bytes(node.meta.get("val")),
+    )
     result, verdict = isolator.isolate(unit, real)
     return result, unmeasured(VIEW) if verdict.is_view else verdict.measurement
 

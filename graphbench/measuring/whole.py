@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -230,7 +231,11 @@ def _progress(regions: list[Region], gaps: list[GapOp], wanted: bool | None) -> 
 
 
 def _notes(session: Session) -> tuple[str, ...]:
-    notes = [f"{HELD_NOTE} {session.captured_bytes} bytes until graphbench.reset()"]
+    host, disk = session.spilled_bytes
+    held = f"{HELD_NOTE} {session.captured_bytes} bytes until graphbench.reset()"
+    held += f"; {host} bytes more were moved to pinned host memory" if host else ""
+    held += f"; {disk} bytes more were moved to a file in {tempfile.gettempdir()}" if disk else ""
+    notes = [held]
     if session.empty_graphs:
         notes.append(f"left out, since without ops: {count_text(session.empty_graphs, 'graph')}")
     return tuple(notes)

@@ -152,6 +152,7 @@ def test_run_hands_measuring_options_on(jobs: list[SimpleNamespace]) -> None:
         "noise": 0.02,
         "noise_ms": 500.0,
         "batch": 64,
+        "memory_budget": None,
         "lock_gpu_clock": None,
         "progress": False,
     }
