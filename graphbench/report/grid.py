@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from graphbench.plaintext import clean, clean_lines
 from graphbench.report.column import Column
-from graphbench.report.names import Shorten, clean
+from graphbench.report.names import Shorten
 from graphbench.units import MISSING, TimeUnit, format_number, format_ratio, format_time, time_unit
 
 RowT = TypeVar("RowT")
@@ -129,7 +130,7 @@ def wrap(lines: Sequence[str], width: int) -> str:
             wrapped += textwrap.wrap(
                 line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
             )
-    return "\n".join(wrapped) + "\n"
+    return clean_lines("\n".join(wrapped)) + "\n"
 
 
 def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tuple[str, list[str]]:

@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).parents[2] / "graphbench"
 RANKS = {
     "device_records": 0,
     "units": 0,
+    "plaintext": -1,
     "errors": 0,
     "measurements": 1,
     "arguments": 1,
@@ -59,6 +60,7 @@ PURE = {
         "records",
         "units",
         "errors",
+        "plaintext",
         "arguments",
         "collector",
         "jsonvalues",
