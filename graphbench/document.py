@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from graphbench import checksum
 from graphbench.codec import codec
 from graphbench.collector import collector_paused
-from graphbench.columnpool import ColumnPool
+from graphbench.columnpool import ColumnPool, Constants
 from graphbench.conservation import check
 from graphbench.errors import ProfileFormatError
 from graphbench.files import read_bounded, write_whole
@@ -24,7 +24,7 @@ SCHEMA_VERSION = 4
 """2: a row's device kernels carry their launches; clocks, batches, Triton's choices and what
 backward nodes differentiate were added."""
 MAX_FILE_BYTES = 1 << 30
-"""16 times a profile of 10,000 nodes that all have samples of their own."""
+"""16 times a profile of 10,000 nodes that all have samples of their own. Memory bound: see `read`."""
 _COLUMNS = "columns"  # beside the fields of the record
 # Lone surrogates, which UTF-8 lacks, and what a terminal obeys instead of showing it.
 _ESCAPED = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
@@ -132,19 +132,19 @@ def _load(text: str, content: bytes, path: str) -> ProfileRecord:
         plain = _parse(text, path)
         if isinstance(plain, dict) and checksum.FIELD in plain:
             checksum.verify(plain.pop(checksum.FIELD), content, path)
-        record = _decode(plain, path)
+        record = _decode(plain, Constants(len(content)), path)
         check(record, path=path)
     return record
 
 
-def _decode(plain: Any, path: str) -> ProfileRecord:
+def _decode(plain: Any, constants: Constants, path: str) -> ProfileRecord:
     if not isinstance(plain, dict):
         raise ProfileFormatError(path, None, describe(plain), "an object", hint=_NOT_A_PROFILE)
     if "schema_version" not in plain:
         raise ProfileFormatError(path, "schema_version", "no such field", "it to be present", hint=_NOT_A_PROFILE)
     _check_version(plain["schema_version"], path)
     try:
-        pool = at(f".{_COLUMNS}", ColumnPool.read, plain.pop(_COLUMNS, []))
+        pool = at(f".{_COLUMNS}", ColumnPool.read, plain.pop(_COLUMNS, []), constants)
         record = _record(plain, pool)
     except Mismatch as mismatch:
         raise ProfileFormatError(path, mismatch.field, mismatch.found, mismatch.expected) from mismatch
