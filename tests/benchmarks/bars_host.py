@@ -73,14 +73,9 @@ def judge_show(found: Found) -> tuple[Finding, ...]:
         if start["torch_imported"]:
             begin = Finding(begin.text, False, f"torch was imported by {', '.join(start['torch_imported'])}")
     if found.get("nodes") != NODES:
-        return begin, Finding("", None, f"{found.get('nodes')} nodes, expected {NODES}")
-    times = {
-        f"{command}, {name}": found[name].get(f"{command}_s")
-        for name in PROFILES
-        if name in found
-        for command in ("show", "diff")
-    }
-    return begin, below(gathered(times, tuple(times), float), SHOW_BAR_S, " s")
+        return (begin, *(Finding("", None, f"{found.get('nodes')} nodes, expected {NODES}"),) * 2)
+    times = (gathered(found, PROFILES, lambda profile, key=f"{name}_s": profile[key]) for name in ("show", "diff"))
+    return (begin, *(below(figures, SHOW_BAR_S, " s") for figures in times))
 
 
 def judge_conservation(found: Found) -> tuple[Finding, ...]:
