@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from tests.benchmarks.findings import Finding, Found, Gathered, at_least, at_most, below, gathered, none_of, within
 from tests.benchmarks.judging import ROWS_BAR_PERCENT
@@ -15,6 +18,11 @@ START_BAR_S, SHOW_BAR_S = 0.3, 2.0
 NODES = 10_000
 PROFILES = ("nothing_shared", "80_percent_shared")
 LONG_REGION_MS, KERNELS_BAR_PERCENT = 5.0, 95.0
+SMALL_MODELS = ("mlp", "transformer")
+SUITE_MODELS = (
+    *("resnet", "vit", "swin", "convnext", "bert", "gpt2", "llama", "t5"),
+    *("mixture_of_experts", "unet", "lstm", "detection"),
+)
 SUPERVISION_BAR = 1.02
 FEWEST_PAIRS = 5
 
@@ -79,28 +87,86 @@ def judge_show(found: Found) -> tuple[Finding, ...]:
 
 
 def judge_conservation(found: Found) -> tuple[Finding, ...]:
-    """Rows against their runs; on the CPU the kernels' part of long regions; equal units; nothing lost."""
-    models = {name: part for name, part in found.items() if isinstance(part, dict) and "runs" in part}
-    broken = [f"{name}: {part['error']}" for name, part in found.items() if isinstance(part, dict) and "error" in part]
-    missing = dict(entry.split(": ", 1) for entry in broken)
-    runs = {f"{name} {run['run']}": run for name, part in models.items() for run in part["runs"]}
-    sums = Gathered({name: run["rows_against_total_percent"] for name, run in runs.items()}, missing)
-    attributed = Gathered({name: run["attributed_percent"] for name, run in runs.items()}, missing)
+    """Attributed, owned, rows against their runs, the kernels' part of long regions on the CPU, equal units."""
+    models = _profiles(found, SMALL_MODELS)
     shares = {
         name: run["kernels_percent"]
-        for name, run in runs.items()
+        for name, run in models.runs.items()
         if run["kernels_percent"] is not None and run["wall_ms"] >= LONG_REGION_MS
     }
-    owned = Gathered({name: part["owned_time_percent"] for name, part in models.items()}, missing)
-    twice = [f"{name}: {unit}" for name, part in models.items() for unit in part["equal_units"]["measured_again"]]
-    groups = sum(part["equal_units"]["groups"] for part in models.values())
+    part = at_least(Gathered(shares, models.missing), KERNELS_BAR_PERCENT, " %", digits=1)
+    if not shares and not models.missing:
+        on_device = not any(run["kernels_percent"] is not None for run in models.runs.values())
+        part = Finding("", None, "needs a CPU run" if on_device else f"no region takes {LONG_REGION_MS:.0f} ms")
+    return (*_conserved(models), part, _measured_once(models))
+
+
+def judge_suite(found: Found) -> tuple[Finding, ...]:
+    """As `judge_conservation` for the model suite in one mode, with every fault of its maps."""
+    models = _profiles(found, SUITE_MODELS)
+    faults = [f"{name}: {fault}" for name, part in models.parts.items() for fault in part["faults"]]
+    mapped = none_of(faults, len(models.parts), "faults over the models")
+    if models.missing and mapped.met:
+        mapped = Finding(mapped.text, None, _told(models.missing))
+    return (*_conserved(models), mapped, _measured_once(models))
+
+
+@dataclass(frozen=True, slots=True)
+class _Profiles:
+    parts: dict[str, Any]
+    runs: dict[str, Any]
+    missing: dict[str, str]
+
+
+def _profiles(found: Found, names: Sequence[str]) -> _Profiles:
+    parts, missing = {}, {}
+    for name in names:
+        part = found.get(name, {"error": "not in the result"})
+        if "error" in part:
+            missing[name] = str(part["error"]).partition("\n")[0]
+        elif part["regions_not_run"] or part["not_measured"]:
+            missing[name] = ", ".join([*part["regions_not_run"], *part["not_measured"]][:3])
+        else:
+            parts[name] = part
+    runs = {f"{name} {run['run']}": run for name, part in parts.items() for run in part["runs"]}
+    return _Profiles(parts, runs, missing)
+
+
+def _conserved(models: _Profiles) -> tuple[Finding, Finding, Finding]:
+    on_device = {name: run for name, run in models.runs.items() if run["attributed_percent"] is not None}
+    parts = {name: math.nan if run["dropped"] else run["attributed_percent"] for name, run in on_device.items()}
+    attributed = at_least(Gathered(parts, models.missing), 100.0, " %", digits=3)
+    if models.runs and not on_device:
+        attributed = Finding("", None, "on the CPU nothing is unattributed: what no kernel claims is wrapper")
+    owned = Gathered({name: _number(part["owned_time_percent"]) for name, part in models.parts.items()}, models.missing)
+    sums = {name: _number(run["rows_against_total_percent"]) for name, run in models.runs.items()}
     return (
-        at_least(attributed, 100.0, " %", digits=3),
+        attributed,
         at_least(owned, 100.0, " %", digits=3),
-        within(sums, ROWS_BAR_PERCENT, " %", digits=3),
-        at_least(Gathered(shares, missing), KERNELS_BAR_PERCENT, " %", digits=1),
-        none_of(twice, groups, "groups of equal units measured more than once"),
+        within(Gathered(sums, models.missing), ROWS_BAR_PERCENT, " %", digits=3),
     )
+
+
+def _measured_once(models: _Profiles) -> Finding:
+    units = {name: part["equal_units"] for name, part in models.parts.items()}
+    wrong = [
+        f"{name}: {unit}"
+        for name, one in units.items()
+        for unit in (*one["measured_again"], *one["in_place_of_another"])
+    ]
+    counted = none_of(wrong, sum(one["groups"] for one in units.values()), "groups of equal units")
+    if models.missing and counted.met:
+        return Finding(counted.text, None, _told(models.missing))
+    return counted
+
+
+def _number(value: float | None) -> float:
+    """A missing figure is no number, which meets no bar."""
+    return math.nan if value is None else value
+
+
+def _told(missing: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in missing.items())
 
 
 def judge_supervision(found: Found) -> tuple[Finding, ...]:
