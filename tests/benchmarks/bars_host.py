@@ -154,7 +154,7 @@ def _measured_once(models: _Profiles) -> Finding:
         for name, one in units.items()
         for unit in (*one["measured_again"], *one["in_place_of_another"])
     ]
-    counted = none_of(wrong, sum(one["groups"] for one in units.values()), "groups of equal units")
+    counted = none_of(wrong, sum(one["groups"] for one in units.values()), "groups of equal nodes")
     if models.missing and counted.met:
         return Finding(counted.text, None, _told(models.missing))
     return counted
