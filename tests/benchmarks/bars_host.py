@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -82,7 +83,7 @@ def judge_show(found: Found) -> tuple[Finding, ...]:
             begin = Finding(begin.text, False, f"torch was imported by {', '.join(start['torch_imported'])}")
     if found.get("nodes") != NODES:
         return (begin, *(Finding("", None, f"{found.get('nodes')} nodes, expected {NODES}"),) * 2)
-    times = (gathered(found, PROFILES, lambda profile, key=f"{name}_s": profile[key]) for name in ("show", "diff"))
+    times = (gathered(found, PROFILES, itemgetter(f"{name}_s")) for name in ("show", "diff"))
     return (begin, *(below(figures, SHOW_BAR_S, " s") for figures in times))
 
 

@@ -125,8 +125,8 @@ Specs = Mapping[str, tuple[TensorSpec, ...]]
 
 
 def _specs(region: RegionRecord) -> Specs:
-    found = {entry.name: (entry.spec,) for entry in region.inputs if entry.spec}
-    return found | {node.name: node.outputs for node in region.nodes if node.outputs is not None}
+    found: dict[str, tuple[TensorSpec, ...]] = {entry.name: (entry.spec,) for entry in region.inputs if entry.spec}
+    return found | {node.name: node.outputs for node in region.nodes}
 
 
 def _key(node: NodeRecord, specs: Specs) -> str:
