@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    budget = Budget(options.budget_seconds)
     environment, has = probe()
     output: Path = options.output or SCRIPTS / "results" / f"{machine_name(environment)}.json"
     results = continued(output, environment, has)
@@ -45,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
     for line in left:
         _say(line)
     try:
-        run_all(results, todo, Budget(options.budget_seconds), output, _say)
+        run_all(results, todo, budget, output, _say)
     except KeyboardInterrupt:
         _say("interrupted; finished parts are kept")
     write(results, output)

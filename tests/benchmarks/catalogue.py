@@ -83,7 +83,7 @@ BENCHMARKS = (
         ),
         command=_script("conservation", "--device", "{device}"),
         judge=bars_host.judge_conservation,
-        seconds=120,
+        seconds=60,
         limit_s=400,
     ),
     *(
@@ -98,7 +98,7 @@ BENCHMARKS = (
             ),
             command=_script("conservation", "--device", "{device}", "--suite", mode),
             judge=bars_host.judge_suite,
-            seconds=240,
+            seconds=200,
             limit_s=560,
             needs=("gpu", "transformers"),
         )
@@ -140,7 +140,7 @@ BENCHMARKS = (
         ),
         command=_script("efficiency", "--device", "{device}"),
         judge=bars_device.judge_efficiency,
-        seconds=60,
+        seconds=90,
         limit_s=300,
     ),
     Benchmark(
@@ -207,7 +207,7 @@ BENCHMARKS = (
         bars=(Bar("supervisor and journal, of the wall time of graphbench run", "< 2 %"),),
         command=_script("supervision", "--device", "{device}"),
         judge=bars_host.judge_supervision,
-        seconds=200,
+        seconds=250,
         limit_s=560,
     ),
     Benchmark(

@@ -24,7 +24,7 @@ from children import child
 from graphbench.cli import main as graphbench_main
 from graphbench.runs.journal import Journal
 
-PAIRS = 7
+PAIRS = 5
 LIMIT_S = 240.0
 ARMS = {"supervised": (), "alone": ("--no-supervise",)}
 MODEL = ("--custom-model-file", "examples/small_transformer.py", "--model-class", "SmallTransformer")
