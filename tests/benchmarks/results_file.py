@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,16 @@ class ResultsError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one benchmark's script wrote. `error` says why it did not end well; `found` is then what it wrote before."""
+    """What one benchmark's script wrote. `error` says why it did not end well; `found` is then what it wrote before.
+
+    `load` is the machine's load average when it began: other work than ours, if it exceeds the number of cores.
+    """
 
     found: Mapping[str, Any]
     seconds: float
     finished: str
     error: str = ""
+    load: float | None = None
 
 
 @dataclass(slots=True)
@@ -106,7 +110,7 @@ def write(results: Results, path: Path) -> None:
         ],
         "notes": results.notes,
         "parts": {
-            name: {"found": part.found, "seconds": part.seconds, "finished": part.finished, "error": part.error}
+            name: {entry.name: getattr(part, entry.name) for entry in fields(part)}
             for name, part in results.parts.items()
         },
     }
@@ -151,6 +155,10 @@ def text(results: Results) -> str:
     ]
     lines.append(tabulate(table, headers=["what", "bar", "found", "verdict", "why"], maxcolwidths=WIDTHS))
     notes = [f"{row.what}: {row.note}" for row in rows(results) if row.note]
+    cores = results.environment.get("cores") or float("inf")
+    shared = [f"{name} ({part.load:.1f})" for name, part in results.parts.items() if part.load and part.load > cores]
+    if shared:
+        notes.append(f"begun while the load average exceeded the {cores} cores, so far from idle: {', '.join(shared)}")
     return "\n".join([*lines, *(["", *notes] if notes else [])])
 
 

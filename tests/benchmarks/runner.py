@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tempfile
@@ -90,7 +91,7 @@ def run_all(
 
 def run_one(benchmark: Benchmark, has: Collection[str], limit_s: float, run: Child = child) -> Part:
     """One script's result, or what it wrote before it failed, and why it did."""
-    start = time.monotonic()
+    start, load = time.monotonic(), round(os.getloadavg()[0], 2)
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "found.json"
         device = "cuda" if "gpu" in has else "cpu"
@@ -105,7 +106,7 @@ def run_one(benchmark: Benchmark, has: Collection[str], limit_s: float, run: Chi
         found, unreadable = _read(written)
     seconds = round(time.monotonic() - start, 1)
     finished = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return Part(found, seconds, finished, error or unreadable)
+    return Part(found, seconds, finished, error or unreadable, load)
 
 
 def _read(written: Path) -> tuple[dict[str, Any], str]:

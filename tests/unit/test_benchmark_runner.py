@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,11 @@ def test_a_file_that_is_none_of_results_is_refused(tmp_path: Path, content: str)
 def test_the_table_shows_a_note_beside_what_it_is_about() -> None:
     results = Results(HERE, ["gpu"], notes={"record decoding": "a slow host"})
     assert text(results).endswith("record decoding: a slow host")
+
+
+def test_parts_that_shared_the_machine_are_named_below_the_table() -> None:
+    parts = {"idle": replace(part(1), load=2.1), "compile": replace(part(1), load=1.9)}
+    assert text(Results(HERE, [], parts)).endswith("exceeded the 2 cores, so far from idle: idle (2.1)")
 
 
 def test_a_missed_bar_and_a_failed_script_are_unmet_and_what_never_ran_is_not() -> None:
