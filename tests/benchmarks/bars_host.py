@@ -10,13 +10,14 @@ from statistics import median
 from typing import Any
 
 from tests.benchmarks.findings import Finding, Found, Gathered, at_least, at_most, below, gathered, none_of, within
-from tests.benchmarks.judging import ROWS_BAR_PERCENT
+from tests.benchmarks.judging import DECODE_BAR_US, ROWS_BAR_PERCENT
 
 IDLE_BAR, COMPILE_BAR = 1.02, 1.15
 COMPILE_PAIRS = 5
 RECORDED_MODELS = 24
 START_BAR_S, SHOW_BAR_S = 0.3, 2.0
 NODES = 10_000
+FEWEST_RECORDS = 600_000
 PROFILES = ("nothing_shared", "80_percent_shared")
 LONG_REGION_MS, KERNELS_BAR_PERCENT = 5.0, 95.0
 SMALL_MODELS = ("mlp", "transformer")
@@ -181,6 +182,14 @@ def judge_supervision(found: Found) -> tuple[Finding, ...]:
     written = 100 * journal["journal_s"] / journal["wall_s"]
     text = f"{supervisor + written:.2f} % (supervisor {supervisor:.2f} %, journal {written:.2f} %; {len(pairs)} pairs)"
     return (Finding(text, supervisor + written < SUPERVISION_BAR_PERCENT),)
+
+
+def judge_decoding(found: Found) -> tuple[Finding, ...]:
+    """Decoding per record, of buffers made up; where a record was lost the time means nothing."""
+    if found.get("lost") or found.get("records", 0) < FEWEST_RECORDS:
+        return (Finding("", None, f"{found.get('records', 0)} records, {found.get('lost')} launches lost"),)
+    figure = gathered({"median": found}, ("median",), itemgetter("decode_us_per_record"))
+    return (at_most(figure, DECODE_BAR_US, " µs"),)
 
 
 def judge_memory(found: Found) -> tuple[Finding, ...]:

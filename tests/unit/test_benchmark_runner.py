@@ -135,7 +135,7 @@ def test_a_result_that_cannot_be_judged_is_no_finding() -> None:
 
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    results = Results(HERE, ["gpu"], {"idle": part(1)}, {"record decoding": "why it is slow"})
+    results = Results(HERE, ["gpu"], {"idle": part(1)}, {"a row": "why it is slow"})
     write(results, path)
     assert read(path) == results
 
@@ -157,8 +157,8 @@ def test_a_file_that_is_none_of_results_is_refused(tmp_path: Path, content: str)
 
 
 def test_the_table_shows_a_note_beside_what_it_is_about() -> None:
-    results = Results(HERE, ["gpu"], notes={"record decoding": "a slow host"})
-    assert text(results).endswith("record decoding: a slow host")
+    results = Results(HERE, ["gpu"], notes={"record decoding, buffers made up": "a slow host"})
+    assert text(results).endswith("record decoding, buffers made up: a slow host")
 
 
 def test_parts_that_shared_the_machine_are_named_below_the_table() -> None:
