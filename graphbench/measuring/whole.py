@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import CaptureError, GraphbenchError
+from graphbench.measuring.apart import apart
 from graphbench.measuring.environment import CpuWatch, environment
 from graphbench.measuring.gap_ops import GapOp
 from graphbench.measuring.gap_units import isolate_gap_ops
@@ -32,6 +33,7 @@ NEVER_CALLED = "compiled, but never called"
 NO_OPS = "its graph has no ops"
 
 
+@apart
 def measure_session(session: Session, options: MeasureOptions, *, recorded: Recorded | None = None) -> ProfileRecord:
     """Measure the session's regions, and the gap ops of a recorded step.
 
