@@ -82,7 +82,7 @@ def _graph_state() -> dict[str, Any]:
     if jit is not None:
         found["Triton's JITFunction.run"] = ("run" in vars(jit.JITFunction), jit.JITFunction.run)
     current = session.current()
-    found["regions"] = [(region.key, region.calls, len(region.graphs)) for region in current.regions]
+    found["regions"] = [(region.key, len(region.graphs)) for region in current.regions]
     found["captured bytes"] = current.captured_bytes
     found["the session's user"] = current._use
     found["phases heard"] = (tuple(user_phases._CLOCKS), tuple(user_phases._Thread.entered))
