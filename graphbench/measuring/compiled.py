@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -72,12 +73,12 @@ class CompiledSide:
         return [self.row(site) for site in self.wrapper.sites]
 
     def labelling(self, label: Label) -> AbstractContextManager[None]:
-        """While inside, every kernel call of this graph goes under its label."""
-        rows = self.rows()
+        """While inside, every kernel call of this graph by the calling thread goes under its label."""
+        rows, thread = self.rows(), get_ident()
 
         # Written out instead of `label.call`: what this costs is paid between kernels, in the wrapper's time.
         def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if label.session is None:
+            if label.session is None or get_ident() != thread:
                 return function(*args, **kwargs)
             with label.session.label(rows[site.position - 1], label.sample):
                 return function(*args, **kwargs)
@@ -87,7 +88,9 @@ class CompiledSide:
     def isolating(
         self, isolator: Isolator, expected: Mapping[str, tuple[str, torch.Tensor]], tick: Callable[[], None]
     ) -> AbstractContextManager[None]:
-        """While inside, every kernel call of this graph is isolated when it is first reached.
+        """While inside, every kernel call of this graph by the calling thread is isolated when it is first reached.
+
+        Replays run in the calling thread, backwards too; what other threads call meanwhile is the user's own work.
 
         Args:
             isolator: times the units.
@@ -96,8 +99,11 @@ class CompiledSide:
         """
         done: set[str] = set()
         self.calls.clear()
+        thread = get_ident()
 
         def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if get_ident() != thread:
+                return function(*args, **kwargs)
             row = self.row(site)
             self.calls[row] = self.calls.get(row, 0) + 1
             if row in done:

@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "graphbench"
 # Lower numbers lie lower. Parts of one number are siblings.
 RANKS = {
     "device_records": 0,
+    "replaced": 0,
     "units": 0,
     "plaintext": -1,
     "errors": 0,
@@ -60,6 +61,7 @@ PURE = {
         "measurements",
         "step_records",
         "records",
+        "replaced",
         "units",
         "errors",
         "host_memory",
