@@ -30,14 +30,14 @@ def apart(function: Callable[P, R]) -> Callable[P, R]:
         and 2.14.
     """
 
-    @torch.compiler.disable
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         _refuse_what_cannot_be_left()
         with _disable_current_modes(), _function_modes_left():
             return function(*args, **kwargs)
 
-    return called
+    undone: Callable[P, R] = torch.compiler.disable(called)
+    return undone
 
 
 def _refuse_what_cannot_be_left() -> None:

@@ -35,7 +35,7 @@ RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias") 
 class CompiledSide:
     """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far.
 
-    `calls` are counted while kernels are isolated. `unfused` has the ops of its lowered graph alone, by post-grad node;
+    `calls` are counted while kernels are isolated; `stopped` says why that run came to no end. `unfused` has the ops of its lowered graph alone, by post-grad node;
     `unfused_ran` says that the graph was run for them, `unfused_stopped` why some are missing.
     """
 
@@ -47,6 +47,7 @@ class CompiledSide:
     differences: dict[str, Comparison] = field(default_factory=dict)
     configs: dict[str, TritonConfig | None] = field(default_factory=dict)
     unfused: dict[str, Measurement] = field(default_factory=dict)
+    stopped: str = ""
     unfused_ran: bool = False
     unfused_stopped: str = ""
 
@@ -169,7 +170,7 @@ class CompiledSide:
     def _record(self, site: Site, nodes: Mapping[str, PostGradNode], measured: MeasuredSide) -> KernelRecord:
         row = self.row(site)
         ownership = self.ownership.get(site.key, Ownership())
-        absent = unmeasured(measured.side.reason or "not executed by the replayed call")
+        absent = unmeasured(measured.side.reason or self.stopped or "not executed by the replayed call")
         return KernelRecord(
             key=row,
             phase=self.graph.phase,
