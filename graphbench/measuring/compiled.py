@@ -35,8 +35,9 @@ RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias") 
 class CompiledSide:
     """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far.
 
-    `calls` are counted while kernels are isolated; `stopped` says why that run came to no end. `unfused` has the ops of its lowered graph alone, by post-grad node;
-    `unfused_ran` says that the graph was run for them, `unfused_stopped` why some are missing.
+    `calls` are counted while kernels are isolated; `stopped` says why that run came to no end. `unfused` has the ops of
+    its lowered graph alone, by post-grad node; `unfused_ran` says that the graph was run for them, `unfused_stopped`
+    why some are missing.
     """
 
     graph: CompiledGraph
@@ -58,12 +59,12 @@ class CompiledSide:
         return cls(graph, wrapper, owned(graph.post_grad, all_kernels(graph.kernels, wrapper.sites)))
 
     def recall(self, units: Mapping[tuple[UnitKind, str], UnitRow]) -> None:
-        """Take over what an earlier process found of its kernels and ops."""
+        """Take over what was found of its kernels and ops: by an earlier process, or in a run that came to no end."""
         phase = self.graph.phase
         known = {row: unit.measurement for (kind, row), unit in units.items() if kind == "isolated"}
-        self.isolated = {row: known[row] for row in self.rows() if row in known}
+        self.isolated.update({row: known[row] for row in self.rows() if row in known})
         rows = {node.name: post_grad_row(phase, node.name) for node in self.graph.post_grad}
-        self.unfused = {name: known[row] for name, row in rows.items() if row in known}
+        self.unfused.update({name: known[row] for name, row in rows.items() if row in known})
 
     def row(self, site: Site) -> str:
         """The kernel's key within its region: `forward/name:position`."""

@@ -74,7 +74,8 @@ def isolate_nodes(
     Returns:
         Results by node. When the run stops early, the nodes behind it are missing and `stopped` says why.
     """
-    found = _known(isolator.book)
+    found = EagerResults()
+    _recall(found, isolator.book)
     if NODES_PASS in isolator.book.stopped or isolator.guard.lost:
         found.stopped = isolator.book.stopped.get(NODES_PASS, isolator.guard.reason)
         return found
@@ -110,26 +111,34 @@ def isolate_nodes(
             args = shadow(capture.values)
         # Its graph would keep everything that autograd saved until the region is done.
         found.result = without_graph(run_eager(region.gm, args, visit))
-    except CaptureError as error:
-        found.stopped = error.message
-        if error.subject in kinds:
-            found.isolated[error.subject] = Measurement(status="failed", reason=error.message)
-    except ContextLostError as error:
-        found.stopped = error.message
-        isolator.book.stop(NODES_PASS, error.message)
-        isolator.guard.leave_if_lost()
-    found.draws = rng.moved()
+    except (CaptureError, ContextLostError) as error:
+        _stopped(found, isolator, error, kinds)
+    found.draws = not isolator.guard.lost and rng.moved()
     return found
 
 
-def _known(book: Book) -> EagerResults:
-    """What an earlier process found of the nodes."""
-    found = EagerResults()
+def _stopped(
+    found: EagerResults, isolator: Isolator, error: CaptureError | ContextLostError, kinds: Collection[str]
+) -> None:
+    """Note why the run came to no end. Of a lost device, the unit that lost it has told already."""
+    if isinstance(error, ContextLostError):
+        isolator.book.stop(NODES_PASS, error.message)
+        isolator.guard.leave_if_lost()
+    if isolator.guard.lost:
+        found.stopped = isolator.guard.reason
+        _recall(found, isolator.book)
+        return
+    found.stopped = error.message
+    if error.subject is not None and error.subject in kinds:
+        found.isolated[error.subject] = Measurement(status="failed", reason=error.message)
+
+
+def _recall(found: EagerResults, book: Book) -> None:
+    """Take over what was found of the nodes: by an earlier process, or in a run that came to no end."""
     for (kind, row), unit in book.units.items():
         (found.isolated if kind == "isolated" else found.backward)[row] = unit.measurement
         if unit.has_effect is False or unit.is_view:
             found.kinds[row] = "host" if unit.has_effect is False else "view"
-    return found
 
 
 def _isolate_node(

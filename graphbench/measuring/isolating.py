@@ -274,7 +274,8 @@ class Isolator:
         except GraphbenchError as error:
             return Measurement(status="failed", reason=error.message)
         finally:
-            rng.restore()  # the real call must draw what it would have drawn
+            if not self.guard.lost:
+                rng.restore()  # the real call must draw what it would have drawn
 
     def _timed(self, unit: BenchUnit | BackwardUnit) -> Measurement:
         if unit.device == "cpu" != self.device.type and not unit.may_launch_nothing:

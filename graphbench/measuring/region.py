@@ -114,13 +114,19 @@ def measure_region(region: Region, means: Means, book: Book) -> RegionRecord:
     region.check_inputs()
     capture = region.capture
     assert capture is not None
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(region.inputs_present())
-        stack.enter_context(ambient.rng_untouched())
-        stack.enter_context(ambient.restored(capture.ambient))
-        if capture.device.type == "cuda":
-            stack.enter_context(torch.cuda.device(capture.device))
-        return _Measuring(region, capture.device, means, book).record()
+    record: list[RegionRecord] = []
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(region.inputs_present())
+            stack.enter_context(ambient.rng_untouched())
+            stack.enter_context(ambient.restored(capture.ambient))
+            if capture.device.type == "cuda":
+                stack.enter_context(torch.cuda.device(capture.device))
+            record.append(_Measuring(region, capture.device, means, book).record())
+    except RuntimeError:  # a device that is lost has no generator to put back; all that is the host's has been
+        if not (record and means.guard.lost):
+            raise
+    return record[0]
 
 
 class _Measuring:
@@ -292,9 +298,11 @@ class _Measuring:
                     with self._isolating(backward, {}):
                         pending.run()
         except (CaptureError, ContextLostError) as error:
-            self.problem = self.problem or error.message
+            lost = self.means.guard.lost and self.means.guard.reason
+            self.problem = self.problem or lost or error.message
             for side in self.sides.values():
                 side.stopped = self.problem
+                side.recall(self.book.units)
         return result
 
     @contextlib.contextmanager

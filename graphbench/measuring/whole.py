@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import sys
 import tempfile
@@ -150,20 +149,20 @@ def _measured(region: Region, means: Means, book: Book) -> RegionRecord:
     except GraphbenchError as error:
         return _so_far(region, book, error.message)
     except Exception as error:  # noqa: BLE001 - whatever one region raises, what was measured is not lost
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        with contextlib.suppress(ContextLostError):
-            means.guard.look(_device_of(region), error)
-        if not means.guard.lost:
-            reason = f"graphbench raised {reason}: please report it"
-        return _so_far(region, book, reason)
+        return _so_far(region, book, _fault(region, means.guard, error))
     if not means.guard.lost:
         book.put(MeasuredRegion(region=record))
     return record
 
 
-def _device_of(region: Region) -> torch.device:
+def _fault(region: Region, guard: Guard, error: Exception) -> str:
+    """Why a region could not be measured whole: its device is lost, or graphbench has a fault."""
     assert region.capture is not None
-    return region.capture.device
+    try:
+        guard.look(region.capture.device, error)
+    except ContextLostError:
+        return guard.reason
+    return f"graphbench raised {type(error).__name__}: {first_line(error)}: please report it"
 
 
 def _so_far(region: Region, book: Book, reason: str) -> RegionRecord:
