@@ -76,7 +76,7 @@ def isolate_nodes(
     """
     found = EagerResults()
     _recall(found, isolator.book)
-    if NODES_PASS in isolator.book.stopped or isolator.guard.lost:
+    if NODES_PASS in isolator.book.stopped or isolator.guard.is_lost():
         found.stopped = isolator.book.stopped.get(NODES_PASS, isolator.guard.reason)
         return found
     isolator.book.begin("pass", NODES_PASS)
@@ -113,7 +113,7 @@ def isolate_nodes(
         found.result = without_graph(run_eager(region.gm, args, visit))
     except (CaptureError, ContextLostError) as error:
         _stopped(found, isolator, error, kinds)
-    found.draws = not isolator.guard.lost and rng.moved()
+    found.draws = not isolator.guard.is_lost() and rng.moved()
     return found
 
 

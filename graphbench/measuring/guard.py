@@ -41,6 +41,10 @@ class Guard:
         """Why nothing runs any more, where the context is lost."""
         return f"context lost: {self.lost}"
 
+    def is_lost(self) -> bool:
+        """Whether the context is lost."""
+        return bool(self.lost)
+
     def attempt(self, device: torch.device, work: Callable[[], T], *, side: bool = False) -> T:
         """Do a piece of work.
 
