@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from graphbench.errors import ConservationError, ProfileFormatError
 from graphbench.measurements import EVENT_TIMERS, Measurement, RunRecord
+from graphbench.plaintext import quoted
 from graphbench.records import Phase, ProfileRecord, RegionRecord, Side
 from graphbench.step_records import END, START, TIMELINE_KINDS, StepRecord
 
@@ -361,10 +362,11 @@ def _check_sums(path: str, where: str, run: RunRecord, rows: list[Measurement]) 
 
 
 def _compare(path: str, where: str, index: int, left: str, left_ns: float, right: str, right_ns: float) -> None:
-    if abs(left_ns - right_ns) > max(RELATIVE_TOLERANCE * abs(right_ns), ABSOLUTE_TOLERANCE_NS):
+    # Asked this way round, since a sum that is beyond a float's range compares as neither more nor less.
+    if not abs(left_ns - right_ns) <= max(RELATIVE_TOLERANCE * abs(right_ns), ABSOLUTE_TOLERANCE_NS):
         raise ConservationError(
-            f"{path}: {where}: in sample {index}, {left} is {left_ns:.0f} ns, expected {right} = {right_ns:.0f} ns "
-            "(within 0.5 % or 1 µs)",
+            f"{path}: {quoted(where, 300)}: in sample {index}, {left} is {left_ns:.0f} ns, "
+            f"expected {right} = {right_ns:.0f} ns (within 0.5 % or 1 µs)",
             hint="rows were lost or counted twice; measure again, and report it if it happens again",
             subject=where,
         )

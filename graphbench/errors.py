@@ -22,9 +22,13 @@ GraphbenchError                 base: message, hint, exit code 1
 
 from __future__ import annotations
 
+from graphbench.plaintext import clean_lines, quoted
+
+_QUOTED = 300  # characters of what a message quotes of a profile
+
 
 class GraphbenchError(Exception):
-    """Base of all graphbench errors.
+    """Base of all graphbench errors. Message and hint are safe to print, whatever they quote.
 
     Args:
         message: what failed, on which subject, what was found and what was expected.
@@ -35,9 +39,9 @@ class GraphbenchError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None, subject: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(clean_lines(message))
+        self.message = clean_lines(message)
+        self.hint = None if hint is None else clean_lines(hint)
         self.subject = subject
 
     def __str__(self) -> str:
@@ -119,7 +123,8 @@ class ProfileFormatError(GraphbenchError):
     """
 
     def __init__(self, path: str, field: str | None, found: str, expected: str, *, hint: str | None = None) -> None:
-        where = f"{path}: {field}" if field else path
+        where = f"{path}: {quoted(field, _QUOTED)}" if field else path
+        found, expected = quoted(found, _QUOTED), quoted(expected, 2 * _QUOTED)
         super().__init__(f"{where}: found {found}, expected {expected}", hint=hint, subject=path)
         self.path = path
         self.field = field

@@ -5,10 +5,11 @@ Not measuring, Inductor's own callable runs behind one counter. The session hold
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,6 +28,39 @@ CAPTURE_BUDGET_BYTES = 8 << 30
 MEMORY_PARTS = 4
 
 
+class ProcessLock:
+    """A lock that a forked child finds open: the thread that held it at the fork does not live there."""
+
+    def __init__(self) -> None:
+        self._locks: dict[int, threading.RLock] = {}
+
+    def here(self) -> threading.RLock:
+        """The lock of this process, for a `with` statement; a thread may take it again while it has it."""
+        return self._locks.setdefault(os.getpid(), threading.RLock())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Use:
+    """What a thread uses a session for: `measure` or `record`."""
+
+    what: str
+    thread: threading.Thread
+
+    def refusal(self, what: str) -> UsageError:
+        """The error for whoever wants to `what` meanwhile."""
+        if self.thread is threading.current_thread():
+            return UsageError(
+                f"graphbench cannot {what} here: it is called within what graphbench is about to {self.what}",
+                hint="call it after that",
+            )
+        return UsageError(
+            f"graphbench cannot {what} now: thread {self.thread.name!r} has graphbench {self.what}, and one thread at "
+            "a time can do either",
+            hint="wait for that thread, or put a lock of your own around both",
+            subject=self.thread.name,
+        )
+
+
 class Session:
     """Everything captured since the last `reset`, in the order in which it was compiled.
 
@@ -42,10 +76,10 @@ class Session:
         self.empty_graphs = 0
         self.tick = 0
         self._compiled = 0
-        self._user = ""
+        self._use: _Use | None = None
         self._budget = capture_budget_bytes
         self._breaks = breaks or BreakLog()
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
 
     @property
     def captured_bytes(self) -> int:
@@ -71,18 +105,20 @@ class Session:
         """Nothing else is recorded or measured while inside.
 
         Raises:
-            UsageError: something is.
+            UsageError: something is, in this thread or in another one, which the message names.
         """
-        if self._user:
-            raise UsageError(
-                f"graphbench cannot {what} here: it is called within what graphbench is about to {self._user}",
-                hint="call it after that",
-            )
-        self._user = what
+        use = _Use(what, threading.current_thread())
         try:
+            with self._lock.here():
+                if self._use is None or self._use.thread not in threading.enumerate():  # left behind by a fork
+                    self._use = use
+                holder = self._use
+            if holder is not use:
+                raise holder.refusal(what)
             yield
         finally:
-            self._user = ""
+            if self._use is use:
+                self._use = None
 
     def compile(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: inductor.BackendOptions
@@ -103,7 +139,7 @@ class Session:
         return self._entry(region)
 
     def _new_region(self, gm: fx.GraphModule, options: inductor.BackendOptions) -> Region:
-        with self._lock:
+        with self._lock.here():
             key = f"r{self._compiled}"
             self._compiled += 1
             compile_id = str(torch._guards.CompileContext.current_compile_id() or "")
@@ -143,7 +179,7 @@ class Session:
         return run
 
     def _record(self, region: Region, args: tuple[Any, ...]) -> Any:
-        with self._lock:
+        with self._lock.here():
             first = region.wants_capture
             region.wants_capture = False
         if not first:
@@ -168,12 +204,12 @@ class Session:
 
     def recompiles(self) -> list[Recompile]:
         """Every recompilation, with the guard that failed."""
-        with self._lock:
+        with self._lock.here():
             return self._breaks.recompiles()
 
     def breaks(self) -> list[GraphBreak]:
         """Every graph break: those that ended graphs and, once the frame is given up, those that kept graphs away."""
-        with self._lock:
+        with self._lock.here():
             return self._breaks.breaks()
 
 

@@ -17,6 +17,8 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
+from graphbench.replaced import replaced
+
 GapCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """`on_op(function, args, kwargs)`: must call `function` and return its result."""
 
@@ -130,11 +132,8 @@ def _wrapped(
             finally:
                 _pop_mode()
 
-    setattr(owner, name, wrapped)
-    try:
+    with replaced(owner, name, wrapped):
         yield
-    finally:
-        setattr(owner, name, below)
 
 
 @contextlib.contextmanager
@@ -151,11 +150,8 @@ def foreign_modes() -> Iterator[set[str]]:
             found.add(_name(mode))
         return enter(mode)  # type: ignore[no-untyped-call]
 
-    TorchDispatchMode.__enter__ = entered  # type: ignore[method-assign]
-    try:
+    with replaced(TorchDispatchMode, "__enter__", entered):
         yield found
-    finally:
-        TorchDispatchMode.__enter__ = enter  # type: ignore[method-assign]
 
 
 def _disables(mode: TorchDispatchMode) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from graphbench.replaced import replaced
+
 Launch = Callable[[str, Callable[[], Any]], Any]
 """`on_launch(name, call)`: must make the call and return its result."""
 
@@ -42,16 +44,9 @@ def _kernel_name(kernel: Any) -> str:
 @contextlib.contextmanager
 def _heard(owner: Any, name: str, name_of: Callable[[Any], str], on_launch: Launch) -> Iterator[None]:
     below = getattr(owner, name)
-    own = name in vars(owner)
 
     def heard(self: Any, *args: Any, **kwargs: Any) -> Any:
         return on_launch(name_of(self), lambda: below(self, *args, **kwargs))
 
-    setattr(owner, name, heard)
-    try:
+    with replaced(owner, name, heard):
         yield
-    finally:
-        if own:
-            setattr(owner, name, below)
-        else:
-            delattr(owner, name)

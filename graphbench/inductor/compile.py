@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -30,8 +29,6 @@ REFUSED = {
 OLDEST_TORCH = (2, 11)
 # Graphs must be lowered anew for the hook to hear of them; compiled kernels still come from their caches.
 MEASURABLE = {"trace.provenance_tracking_level": 1, "fx_graph_cache": False, "fx_graph_remote_cache": False}
-# The hook stands in a module of torch's, for one compile at a time; backward graphs compile in autograd's threads.
-_COMPILING = threading.RLock()
 
 
 @dataclass(slots=True)
@@ -125,8 +122,13 @@ def compile_region(
     The AOTAutograd and FX graph caches are passed by, as a graph served from them is never lowered; the caches of
     compiled kernels are used and shared with plain Inductor.
 
-    Source: `torch._inductor.compile_fx.compile_fx` with `inner_compile=`, torch 2.11, 2.13 and 2.14.
+    One graph at a time: the hook stands in a module of torch's, and backward graphs compile in whatever thread runs
+    them first. The lock is the one that Dynamo holds while it compiles, also for other backends.
+
+    Source: `torch._inductor.compile_fx.compile_fx` with `inner_compile=`, `torch._dynamo.convert_frame.compile_lock`,
+        torch 2.11, 2.13 and 2.14.
     """
+    from torch._dynamo.convert_frame import compile_lock
     from torch._functorch import config as functorch_config
     from torch._inductor import compile_fx, config
 
@@ -135,7 +137,7 @@ def compile_region(
 
     def inner(inner_gm: fx.GraphModule, inner_inputs: Sequence[Any], **kwargs: Any) -> Any:
         phase: Phase = "backward" if kwargs.get("is_backward") else "forward"
-        with _COMPILING, _measurable(), hook.listening() as emitted:
+        with compile_lock, _measurable(), hook.listening() as emitted:
             artifact = compile_fx.compile_fx_inner(inner_gm, inner_inputs, **kwargs)
         if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
             on_graph(CompiledGraph(phase, None))

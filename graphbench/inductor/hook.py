@@ -7,6 +7,7 @@ import importlib
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from graphbench.inductor.joint import JointGraph
 from graphbench.inductor.origins import Lineage, op_name
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.records import Phase, PostGradNode
+from graphbench.replaced import replaced
 
 HOOK = "set_kernel_post_grad_provenance_tracing"
 IMPORTERS = ("torch._inductor.debug", "torch._inductor.codegen.triton", "torch._inductor.codegen.cpp")
@@ -46,6 +48,8 @@ class Emitted:
 def listening() -> Iterator[Emitted]:
     """Collect every kernel that Inductor emits inside, by standing in front of its own provenance function.
 
+    Only the calling thread is listened to: Inductor emits the kernels of a graph in the thread that compiles it.
+
     Raises:
         SetupError: this torch has no such function; provenance cannot be trusted.
 
@@ -60,9 +64,12 @@ def listening() -> Iterator[Emitted]:
         )
     original = getattr(modules[0], HOOK)
     emitted = Emitted()
+    thread = get_ident()
 
     def announce(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
         handle = original(node_schedule, kernel_name, is_extern)
+        if get_ident() != thread:  # another backend compiles there meanwhile
+            return handle
         try:
             irs = _irs(node_schedule, is_extern)
         except Exception as error:  # noqa: BLE001 - the user's model must compile whatever we fail to read; reports say so
@@ -71,13 +78,10 @@ def listening() -> Iterator[Emitted]:
         emitted.kernels.append((f"{kernel_name}:{handle}", is_extern, irs))
         return handle
 
-    for module in modules:
-        setattr(module, HOOK, announce)
-    try:
-        yield emitted
-    finally:
+    with contextlib.ExitStack() as undo:
         for module in modules:
-            setattr(module, HOOK, original)
+            undo.enter_context(replaced(module, HOOK, announce))
+        yield emitted
 
 
 def _irs(node_schedule: Any, is_extern: bool) -> list[AnnouncedIr]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import CodeType, FunctionType
-from typing import Any, cast
+from threading import get_ident
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Final, NamedTuple, cast
 
 import torch
 from torch._inductor.output_code import CompiledFxGraph
@@ -20,8 +23,19 @@ from torch._inductor.output_code import CompiledFxGraph
 from graphbench.errors import ProvenanceError
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import HOOK_NAME, Site, cpp_written, instrument
+from graphbench.replaced import replaced
 
 KernelHook = Callable[[Site, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+LEAVING_S: Final = 1.0
+"""How long to wait for threads that are still inside an instrumented call."""
+
+
+class Swap(NamedTuple):
+    """A function of the generated wrapper with its own code, and the code that stands in for it while measuring."""
+
+    function: FunctionType
+    plain: CodeType
+    instrumented: CodeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +46,7 @@ class Wrapper:
     sites: tuple[Site, ...]
     call: FunctionType
     namespace: Mapping[str, Any]
+    swaps: tuple[Swap, ...]
     cpp: Mapping[str, frozenset[int]]
 
 
@@ -58,7 +73,8 @@ def prepare(graph: CompiledGraph) -> Wrapper:
     instrumented = instrument(source)
     namespace = dict(call.__globals__)
     exec(compile(instrumented.definitions, call.__globals__["__file__"], "exec"), namespace)
-    graph.prepared = Wrapper(graph, instrumented.sites, call, namespace, cpp_written(ast.parse(source)))
+    written = cpp_written(ast.parse(source))
+    graph.prepared = Wrapper(graph, instrumented.sites, call, namespace, _swaps(call, namespace), written)
     return cast("Wrapper", graph.prepared)
 
 
@@ -68,8 +84,10 @@ def labelled(wrapper: Wrapper, on_kernel: KernelHook) -> Iterator[None]:
 
     `on_kernel(site, function, args, kwargs)` must call `function` and return its result. A graph that Inductor
     wrapped in CUDA graphs runs uncaptured meanwhile: a replay would pass the swapped code by.
+
+    Afterwards the functions have the code that they had when the wrapper was prepared, so that a process forked while
+    another thread was inside is mended by the first use of its own.
     """
-    module = wrapper.call.__globals__
 
     def hook(site: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return on_kernel(wrapper.sites[site], function, args, kwargs)
@@ -78,22 +96,65 @@ def labelled(wrapper: Wrapper, on_kernel: KernelHook) -> Iterator[None]:
         if uses_cuda_graphs(wrapper.graph):
             undo.enter_context(_uncaptured(wrapper, hook))
         else:
-            module[HOOK_NAME] = hook
-            undo.callback(module.pop, HOOK_NAME, None)
-            for function, code in _swaps(wrapper):
-                undo.callback(setattr, function, "__code__", function.__code__)
-                function.__code__ = code
+            undo.enter_context(_hooked(wrapper, hook))
+            for swap in wrapper.swaps:
+                undo.enter_context(_swapped(*swap))
         yield
 
 
-def _swaps(wrapper: Wrapper) -> list[tuple[FunctionType, CodeType]]:
+@contextlib.contextmanager
+def _swapped(function: FunctionType, plain: CodeType, instrumented: CodeType) -> Iterator[None]:
+    try:
+        function.__code__ = instrumented
+        yield
+    finally:
+        function.__code__ = plain
+
+
+@contextlib.contextmanager
+def _hooked(wrapper: Wrapper, hook: Callable[..., Any]) -> Iterator[None]:
+    """The hook's name in the wrapper's module. It stays for a thread that is still running instrumented code."""
+    module = wrapper.call.__globals__
+    try:
+        module[HOOK_NAME] = hook
+        yield
+    finally:
+        module[HOOK_NAME] = _passed_on  # whoever is late in there makes plain calls
+        if _left_by_others(wrapper):
+            module.pop(HOOK_NAME, None)
+
+
+def _passed_on(site: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def _left_by_others(wrapper: Wrapper) -> bool:
+    """Wait until no other thread runs the instrumented code, which is in no function any more; `False` if one stays."""
+    codes = {swap.instrumented for swap in wrapper.swaps}
+    end_s = time.monotonic() + LEAVING_S
+    while any(_runs(frame, codes) for thread, frame in sys._current_frames().items() if thread != get_ident()):
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _runs(frame: FrameType | None, codes: set[CodeType]) -> bool:
+    while frame is not None:
+        if frame.f_code in codes:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _swaps(call: FunctionType, namespace: Mapping[str, Any]) -> tuple[Swap, ...]:
     """The wrapper's `call` and every module-level function that its source defines (partitions, branches, bodies)."""
-    swaps = [(wrapper.call, wrapper.namespace["Runner"].call.__code__)]
-    for name, function in wrapper.call.__globals__.items():
-        twin = wrapper.namespace.get(name, function)
+    swaps = [Swap(call, call.__code__, namespace["Runner"].call.__code__)]
+    for name, function in call.__globals__.items():
+        twin = namespace.get(name, function)
         if twin is not function and isinstance(function, FunctionType) and isinstance(twin, FunctionType):
-            swaps.append((function, twin.__code__))
-    return swaps
+            swaps.append(Swap(function, function.__code__, twin.__code__))
+    return tuple(swaps)
 
 
 def uses_cuda_graphs(graph: CompiledGraph) -> bool:
@@ -114,13 +175,9 @@ def _uncaptured(wrapper: Wrapper, hook: Callable[..., Any]) -> Iterator[None]:
     partitions = sorted(
         (name for name in namespace if re.fullmatch(r"partition_\d+", name)), key=lambda name: int(name[10:])
     )
-    artifact = wrapper.graph.artifact
-    before = artifact.current_callable
-    artifact.current_callable = namespace["Runner"](partitions=[namespace[name] for name in partitions]).call
-    try:
+    runner = namespace["Runner"](partitions=[namespace[name] for name in partitions])
+    with replaced(wrapper.graph.artifact, "current_callable", runner.call):
         yield
-    finally:
-        artifact.current_callable = before
 
 
 @contextlib.contextmanager
@@ -153,18 +210,14 @@ def _in_front(graph: CompiledGraph, stand_in: Callable[[Callable[[list[Any]], An
 
     Source: `CompiledFxGraph.current_callable`, read on each call, torch 2.11, 2.13 and 2.14.
     """
-    artifact = graph.artifact
-    below = artifact.current_callable
+    below = graph.artifact.current_callable
 
     def call(args: list[Any]) -> Any:
         return stand_in(below, args)
 
     call._boxed_call = True  # type: ignore[attr-defined]
-    artifact.current_callable = call
-    try:
+    with replaced(graph.artifact, "current_callable", call):
         yield
-    finally:
-        artifact.current_callable = below
 
 
 @contextlib.contextmanager
@@ -179,11 +232,8 @@ def all_calls(heard: Callable[[Any], None]) -> Iterator[None]:
         heard(artifact)
         return below(artifact, inputs)
 
-    CompiledFxGraph.__call__ = call  # type: ignore[assignment, method-assign]
-    try:
+    with replaced(CompiledFxGraph, "__call__", call):
         yield
-    finally:
-        CompiledFxGraph.__call__ = below  # type: ignore[method-assign]
 
 
 def is_plain(graph: CompiledGraph) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias") 
 class CompiledSide:
     """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far.
 
-    `calls` are counted while kernels are isolated. `unfused` has the ops of its lowered graph alone, by post-grad node;
+    `calls` are counted while kernels are isolated; `stopped` says why that run came to no end. `unfused` has the ops of its lowered graph alone, by post-grad node;
     `unfused_ran` says that the graph was run for them, `unfused_stopped` why some are missing.
     """
 
@@ -46,6 +47,7 @@ class CompiledSide:
     differences: dict[str, Comparison] = field(default_factory=dict)
     configs: dict[str, TritonConfig | None] = field(default_factory=dict)
     unfused: dict[str, Measurement] = field(default_factory=dict)
+    stopped: str = ""
     unfused_ran: bool = False
     unfused_stopped: str = ""
 
@@ -72,12 +74,12 @@ class CompiledSide:
         return [self.row(site) for site in self.wrapper.sites]
 
     def labelling(self, label: Label) -> AbstractContextManager[None]:
-        """While inside, every kernel call of this graph goes under its label."""
-        rows = self.rows()
+        """While inside, every kernel call of this graph by the calling thread goes under its label."""
+        rows, thread = self.rows(), get_ident()
 
         # Written out instead of `label.call`: what this costs is paid between kernels, in the wrapper's time.
         def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if label.session is None:
+            if label.session is None or get_ident() != thread:
                 return function(*args, **kwargs)
             with label.session.label(rows[site.position - 1], label.sample):
                 return function(*args, **kwargs)
@@ -87,7 +89,9 @@ class CompiledSide:
     def isolating(
         self, isolator: Isolator, expected: Mapping[str, tuple[str, torch.Tensor]], tick: Callable[[], None]
     ) -> AbstractContextManager[None]:
-        """While inside, every kernel call of this graph is isolated when it is first reached.
+        """While inside, every kernel call of this graph by the calling thread is isolated when it is first reached.
+
+        Replays run in the calling thread, backwards too; what other threads call meanwhile is the user's own work.
 
         Args:
             isolator: times the units.
@@ -96,8 +100,11 @@ class CompiledSide:
         """
         done: set[str] = set()
         self.calls.clear()
+        thread = get_ident()
 
         def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if get_ident() != thread:
+                return function(*args, **kwargs)
             row = self.row(site)
             self.calls[row] = self.calls.get(row, 0) + 1
             if row in done:
@@ -163,7 +170,7 @@ class CompiledSide:
     def _record(self, site: Site, nodes: Mapping[str, PostGradNode], measured: MeasuredSide) -> KernelRecord:
         row = self.row(site)
         ownership = self.ownership.get(site.key, Ownership())
-        absent = unmeasured(measured.side.reason or "not executed by the replayed call")
+        absent = unmeasured(measured.side.reason or self.stopped or "not executed by the replayed call")
         return KernelRecord(
             key=row,
             phase=self.graph.phase,

@@ -293,6 +293,8 @@ class _Measuring:
                         pending.run()
         except (CaptureError, ContextLostError) as error:
             self.problem = self.problem or error.message
+            for side in self.sides.values():
+                side.stopped = self.problem
         return result
 
     @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -47,16 +48,17 @@ def quartered(policy: Policy) -> Policy:
 
 @contextlib.contextmanager
 def isolating_ops(side: CompiledSide, isolator: Isolator, tick: Callable[[], None]) -> Iterator[None]:
-    """While inside, the graph's first call is preceded by a run of its ops one by one, each isolated.
+    """While inside, the calling thread's first call of the graph is preceded by a run of its ops, each isolated.
 
     Args:
         side: the graph; its `unfused` is filled in.
         isolator: times the units.
         tick: called after every op.
     """
+    thread = get_ident()
 
     def before(args: list[Any]) -> None:
-        if n_ops(side.graph) and not side.unfused_ran:
+        if get_ident() == thread and n_ops(side.graph) and not side.unfused_ran:
             _isolate_ops(side, args, isolator, tick)
 
     with wrappers.before_calls(side.graph, before):

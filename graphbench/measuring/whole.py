@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import CaptureError, ContextLostError, GraphbenchError, JournalError, first_line
+from graphbench.measuring.apart import apart
 from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
 from graphbench.measuring.gap_ops import GapOp
 from graphbench.measuring.gap_units import isolate_gap_ops
@@ -38,6 +39,7 @@ NEVER_CALLED = "compiled, but never called"
 NO_OPS = "its graph has no ops"
 
 
+@apart
 def measure_session(
     session: Session,
     options: MeasureOptions,

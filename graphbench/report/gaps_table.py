@@ -7,9 +7,10 @@ from types import MappingProxyType
 
 from graphbench.analysis.gaps import GapLine, GapRow, known_sum
 from graphbench.analysis.stats import Summary
+from graphbench.plaintext import clean
 from graphbench.report.column import Column
 from graphbench.report.grid import build, draw
-from graphbench.report.names import clean, shorten, shorten_head, shorten_source
+from graphbench.report.names import shorten, shorten_head, shorten_source
 from graphbench.report.node_columns import row_marks
 from graphbench.step_records import GapOpKind, StepPhase
 from graphbench.units import count_text, format_bytes, format_duration, format_percent

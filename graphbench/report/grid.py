@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from graphbench.plaintext import clean_lines, quoted
 from graphbench.report.column import Column
-from graphbench.report.names import Shorten, clean
+from graphbench.report.names import Shorten
 from graphbench.units import MISSING, TimeUnit, format_number, format_ratio, format_time, time_unit
 
 RowT = TypeVar("RowT")
 _ANY_WIDTH = 1 << 30
+_LONGEST_CELL = 400  # a column is as wide as its widest cell, in every row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +131,12 @@ def wrap(lines: Sequence[str], width: int) -> str:
             wrapped += textwrap.wrap(
                 line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
             )
-    return "\n".join(wrapped) + "\n"
+    return clean_lines("\n".join(wrapped)) + "\n"
 
 
 def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tuple[str, list[str]]:
     if column.kind == "text":
-        return column.name, [MISSING if value is None else clean(str(value)) for value in values]
+        return column.name, [MISSING if value is None else quoted(str(value), _LONGEST_CELL) for value in values]
     if column.kind == "number":
         return column.name, [_number(value) for value in values]
     numbers = [float(value) if isinstance(value, (int, float)) else None for value in values]
@@ -148,7 +150,7 @@ def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tu
 def _number(value: object) -> str:
     """A number, or a text in a column of numbers, such as a range."""
     if isinstance(value, str):
-        return clean(value)
+        return quoted(value, _LONGEST_CELL)
     if not isinstance(value, (int, float)):
         return MISSING
     return format_number(value) if value % 1 else f"{value:.0f}"

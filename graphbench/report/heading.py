@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphbench.measurements import EVENT_TIMERS, TimerName
+from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy, ProfileRecord
-from graphbench.report.names import clean
 from graphbench.units import count_text, format_bytes
 
 

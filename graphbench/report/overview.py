@@ -11,8 +11,9 @@ from graphbench.analysis.steps import StepSummary, nothing_compiled
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.analysis.totals import BeforeAfter
 from graphbench.measurements import EVENT_TIMERS, Comparison, TimerName
+from graphbench.plaintext import clean
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
-from graphbench.report.names import clean, shorten_kernel
+from graphbench.report.names import shorten_kernel
 from graphbench.report.step_lines import nothing_compiled_line, step_lines, verdict_lines
 from graphbench.step_records import FOREIGN_GRAPHS
 from graphbench.units import count_text, format_bytes, format_coverage, format_duration, format_percent, format_ratio

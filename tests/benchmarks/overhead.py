@@ -2,7 +2,7 @@
 
 Idle: interleaved pairs of timed batches of steps, the ratio of medians. Compile: CPU time of the first call in fresh
 processes with fresh caches, five interleaved pairs, the median of the ratios; then a second process on the same cache.
-Run from the repository root: `python tests/benchmarks/overhead.py --output results.json [--device cuda]`.
+Run from the repository root: `python tests/benchmarks/overhead.py --output results.json [--device cuda] [--part idle]`.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ def compiling(device: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run both benchmarks and write one JSON file."""
+    """Run what is asked for and write one JSON file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--first-call", choices=BACKENDS)
-    parser.add_argument("--skip-compile", action="store_true")
+    parser.add_argument("--part", action="append", choices=("idle", "compile"), help="only this one; repeatable")
     options = parser.parse_args()
     if options.first_call:
         first_call(options.first_call, options.device)
@@ -130,14 +130,13 @@ def main() -> None:
         "python": platform.python_version(),
         "device": torch.cuda.get_device_name() if options.device == "cuda" else platform.processor() or "cpu",
         "threads": torch.get_num_threads(),
-        "idle": idle(options.device),
     }
-    if not options.skip_compile:
-        results["compile"] = compiling(options.device)
-    text = json.dumps(results, indent=1)
-    if options.output:
-        options.output.write_text(text)
-    print(text)
+    for name, part in {"idle": idle, "compile": compiling}.items():
+        if name in (options.part or [name]):
+            results[name] = part(options.device)
+            if options.output:
+                options.output.write_text(json.dumps(results, indent=1) + "\n")
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -112,6 +112,7 @@ def test_short_columns_stand_where_they_belong() -> None:
 @pytest.mark.parametrize("compact", [True, False])
 def test_the_quick_decoder_reads_what_the_strict_one_reads(make: Callable[[], ProfileRecord], compact: bool) -> None:
     plain = json.loads(document.dumps(make(), compact=compact))
+    plain.pop("sha256", None)
     pool = ColumnPool.read(plain.pop("columns", []))
     assert quick_decoder(ProfileRecord)(plain, pool) == codec(ProfileRecord).decode(plain, pool) == make()
 
