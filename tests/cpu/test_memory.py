@@ -298,7 +298,7 @@ def test_a_thousand_measurements_leave_nothing_behind() -> None:
     def some(count: int) -> None:
         found = isolator()
         for size in range(count):
-            x = torch.zeros(64 + size % 7, 64, requires_grad=True)
+            x = torch.zeros(8 + size % 7, requires_grad=True)
             call = Call(f"row{size}", torch.exp, (x,), {}, identity=(torch.exp, size), with_grad=True)
             assert found.isolate_backward(call).status == "ok"
             _, verdict = found.isolate(call, lambda: torch.exp(x))  # noqa: B023 - called at once
