@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
+
+from hypothesis import HealthCheck, settings
 
 from graphbench import document
 from graphbench.analysis.diff import diff
+from graphbench.errors import GraphbenchError, ProfileFormatError
 from graphbench.records import ProfileRecord
 from graphbench.report import REPORTERS
 from graphbench.report.table import render_diff
+from tests.samples import cpu_profile, gpu_profile
+from tests.step_samples import eager_step, host_step, training_step
 
+# Always the same examples: a failure is one for everybody. `tests/fuzz` looks for new ones.
+FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step)
+T = TypeVar("T")
 Path = tuple[str | int, ...]
 
 FORGED = "FORGED"
@@ -93,8 +103,10 @@ class Mutator:
                 continue  # an earlier change took the place away
             if isinstance(owner, str):
                 continue
-            action = draw.randrange(12)
-            if action == 0:
+            action = draw.randrange(15)
+            if action > 11 and isinstance(old, str):
+                plain = _renamed(plain, old, draw.choice(TEXTS))
+            elif action == 0:
                 del owner[path[-1]]
             elif action == 1 and isinstance(owner, list):
                 owner.insert(0, copy.deepcopy(old))
@@ -119,34 +131,60 @@ class Mutator:
         return copy.deepcopy(draw.choice(self._alike[type(old)]))
 
 
-def with_texts(record: ProfileRecord, text: str, keep: Callable[[Path, str], bool]) -> str:
-    """A profile's JSON with a text behind every string that is no key, word of the schema or reference."""
+@cache
+def mutator(make: Callable[[], ProfileRecord], compact: bool) -> Mutator:
+    """The mutator of a profile, made once."""
+    return Mutator(make(), compact=compact)
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    """A JSON value with a text replaced wherever it stands, so that what refers to it still does."""
+    if isinstance(value, dict):
+        return {key: _renamed(entry, old, new) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_renamed(entry, old, new) for entry in value]
+    return new if value == old and isinstance(value, str) else value
+
+
+def hostile_everywhere(record: ProfileRecord, change: Callable[[str], str]) -> ProfileRecord:
+    """A profile in which every text is changed that may be: names with what refers to them, not words of the schema."""
     plain = json.loads(document.dumps(record, compact=False))
-    for path in list(paths(plain)):
-        value = found(plain, path)
-        if isinstance(value, str) and not keep(path, value):
-            found(plain, path[:-1])[path[-1]] = f"{value}{text}"
-    return json.dumps(plain)
+    for text in {value: None for path in paths(plain) if isinstance(value := found(plain, path), str)}:
+        changed = _renamed(plain, text, change(text))
+        try:
+            document.loads(json.dumps(changed))
+        except ProfileFormatError:
+            continue
+        plain = changed
+    return document.loads(json.dumps(plain))
+
+
+def outcome(call: Callable[[], T]) -> T | None:
+    """What a call returns, or `None` where it refuses by name. Whatever else it raises is a fault."""
+    try:
+        return call()
+    except GraphbenchError as error:
+        told = error
+    assert told.message, "a refusal that says nothing"
+    for text in (told.message, told.hint or ""):
+        assert all(line.isprintable() for line in text.split("\n")), f"a message that a terminal obeys: {text!r}"
+    return None
 
 
 def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:
     """Everything that is printed of a profile, by name."""
-    for options in ({}, {"wide": True}, {"width": 40}, {"group_by": "module"}, {"group_by": "source"}):
-        yield f"table {options}", lambda options=options: REPORTERS["table"].render(record, **options)
-    for options in ({}, {"wide": True}, {"group_by": "module", "depth": 1}, {"group_by": "source"}):
-        yield f"markdown {options}", lambda options=options: REPORTERS["markdown"].render(record, **options)
+    views: tuple[dict[str, Any], ...] = ({}, {"wide": True}, {"group_by": "module"}, {"group_by": "source"})
+    for view in (*views, {"width": 40}):
+        yield f"table {view}", partial(REPORTERS["table"].render, record, **view)
+    for view in views:
+        yield f"markdown {view}", partial(REPORTERS["markdown"].render, record, **view)
     for table in ("nodes", "fusions", "gaps", "places", "step", "breaks"):
-        yield f"csv {table}", lambda table=table: REPORTERS["csv"].render(record, table=table)
-    yield "csv groups", lambda: REPORTERS["csv"].render(record, group_by="module")
-    yield "json", lambda: REPORTERS["json"].render(record)
+        yield f"csv {table}", partial(REPORTERS["csv"].render, record, table=table)
+    yield "csv groups", partial(REPORTERS["csv"].render, record, group_by="module")
+    yield "json", partial(REPORTERS["json"].render, record)
 
 
 def comparisons(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:
     """Everything that is printed of two profiles, by name."""
     yield "diff", lambda: render_diff(diff(before, after))
     yield "diff narrow", lambda: render_diff(diff(after, before), width=40)
-
-
-def chosen(values: Sequence[Any], draw: Random) -> Any:
-    """One of several values."""
-    return values[draw.randrange(len(values))]

@@ -20,7 +20,8 @@ from graphbench.cli.measure_flags import MeasureOptions
 from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
-from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSpec, as_inputs, load_inputs, make_inputs
+from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSpec, as_inputs, make_inputs
+from graphbench.models.saved_inputs import load_inputs
 from graphbench.models.sources import BuiltModel, ModelSource, build_model
 from graphbench.records import HELD_NOTE
 from graphbench.runs.ledger import Ledger

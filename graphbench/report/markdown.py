@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 # Brackets are in every shape, as in f32[2,64]: they make a link only with what stands behind them.
-_MARKUP = re.compile(r"[\\|<*_`~$&]|\](?=[(\[:])|(?<=\])\[")
+_MARKUP = re.compile(r"[\\|<*_`~$]|\](?=[(\[:])|(?<=\])\[")
 
 
 class MarkdownReporter:
