@@ -193,9 +193,10 @@ def judge_decoding(found: Found) -> tuple[Finding, ...]:
 
 
 def judge_memory(found: Found) -> tuple[Finding, ...]:
-    """Peak memory of `measure()` by its bound, per model."""
-    models = found.get("models", {})
-    peaks = gathered(models, tuple(models), lambda model: model["peak_bytes"] / _positive(model["bound_bytes"]))
+    """Peak memory of `measure()` by its bound, per model: parts of the result, or of its `models`."""
+    models = found.get("models", found)
+    names = [name for name, part in models.items() if isinstance(part, dict) and {"peak_bytes", "error"} & part.keys()]
+    peaks = gathered(models, names, lambda model: model["peak_bytes"] / _positive(model["bound_bytes"]))
     return (at_most(peaks, 1.0, " × the bound", digits=3),)
 
 

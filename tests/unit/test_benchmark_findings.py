@@ -243,6 +243,16 @@ def test_a_result_that_shows_too_little_meets_no_bar(name: str, bar: int, change
     assert ALL[name].judge(found)[bar].verdict == "not run"
 
 
+def test_peaks_are_read_of_parts_too_and_a_model_that_failed_is_told() -> None:
+    found = {"environment": {}, "gpt2": {"peak_bytes": 9, "bound_bytes": 10}, "llama": {"error": "out of memory"}}
+    (finding,) = ALL["memory"].judge(found)
+    assert (finding.verdict, finding.text, finding.why) == (
+        "not run",
+        "0.900 × the bound (gpt2)",
+        "llama: out of memory",
+    )
+
+
 def test_a_step_that_the_host_bounds_has_no_bar_for_recording() -> None:
     found = {model: {"fused": step() | {"idle_plain_percent": 60.0}} for model in bars_device.STEP_MODELS}
     assert ALL["steps"].judge(found)[3].why == "the host bounds every step"
