@@ -31,11 +31,7 @@ FEWEST_PAIRS = 5
 
 def judge_idle(found: Found) -> tuple[Finding, ...]:
     """A step that is not measured, against Inductor's."""
-    return (
-        at_most(
-            gathered(found, ("idle",), lambda part: part["graphbench_us"] / part["inductor_us"]), IDLE_BAR, digits=3
-        ),
-    )
+    return (at_most(gathered(found, ("idle",), itemgetter("ratio")), IDLE_BAR, digits=3),)
 
 
 def judge_compile(found: Found) -> tuple[Finding, ...]:
