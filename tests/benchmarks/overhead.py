@@ -1,7 +1,8 @@
 """Idle cost and compile cost of `backend="graphbench"` against `backend="inductor"` (bars of DESIGN section 8).
 
-Idle: interleaved pairs of timed batches of steps, the median of their ratios. Compile: CPU time of the first call in fresh
-processes with fresh caches, five interleaved pairs, the median of the ratios; then a second process on the same cache.
+Idle: interleaved pairs of timed batches of steps, the median of their ratios. Compile: CPU time of the first call in
+fresh processes with fresh caches, five interleaved pairs, the median of the ratios; then a second process on the same
+cache.
 Run from the repository root: `python tests/benchmarks/overhead.py --output results.json [--device cuda] [--part idle]`.
 """
 
