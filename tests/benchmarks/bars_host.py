@@ -31,11 +31,7 @@ FEWEST_PAIRS = 5
 
 def judge_idle(found: Found) -> tuple[Finding, ...]:
     """A step that is not measured, against Inductor's."""
-    return (
-        at_most(
-            gathered(found, ("idle",), lambda part: part["graphbench_us"] / part["inductor_us"]), IDLE_BAR, digits=3
-        ),
-    )
+    return (at_most(gathered(found, ("idle",), itemgetter("ratio")), IDLE_BAR, digits=3),)
 
 
 def judge_compile(found: Found) -> tuple[Finding, ...]:
@@ -193,9 +189,10 @@ def judge_decoding(found: Found) -> tuple[Finding, ...]:
 
 
 def judge_memory(found: Found) -> tuple[Finding, ...]:
-    """Peak memory of `measure()` by its bound, per model."""
-    models = found.get("models", {})
-    peaks = gathered(models, tuple(models), lambda model: model["peak_bytes"] / _positive(model["bound_bytes"]))
+    """Peak memory of `measure()` by its bound, per model: parts of the result, or of its `models`."""
+    models = found.get("models", found)
+    names = [name for name, part in models.items() if isinstance(part, dict) and {"peak_bytes", "error"} & part.keys()]
+    peaks = gathered(models, names, lambda model: model["peak_bytes"] / _positive(model["bound_bytes"]))
     return (at_most(peaks, 1.0, " × the bound", digits=3),)
 
 

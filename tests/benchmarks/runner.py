@@ -59,7 +59,9 @@ def plan(
     todo, left = [], []
     for benchmark in chosen:
         lacking = benchmark.lacks(has)
-        if lacking:
+        if not Path(benchmark.command[0]).is_file():
+            left.append(f"{benchmark.name}: {benchmark.command[0]} is not there; run this from the repository root")
+        elif lacking:
             left.append(f"{benchmark.name}: {lacking}")
         elif results.finished(benchmark.name) and not again:
             left.append(f"{benchmark.name}: finished before")

@@ -113,7 +113,7 @@ def good(name: str) -> dict[str, Any]:
         "provenance": {f"model{i}": dict(recorded) for i in range(24)},
         "decoding": {"records": 600_000, "lost": 0, "decode_us_per_record": 2.0},
         "repeatability": {"two_processes": {"rows": 100, "within_2_percent": 95.0, "only_in_one": []}},
-        "idle": {"idle": {"graphbench_us": 102.0, "inductor_us": 100.0}},
+        "idle": {"idle": {"ratio": 1.02}},
         "efficiency": {name: {"wall_s": 15.0, "sampling_s": 10.0, "device_s": 10.0} for name in ("resnet50", "llama")},
         "pressure": {name: dict(counted) for name in bars_device.PRESSURE_PARTS},
         "memory": {"models": {"a": {"peak_bytes": 10, "bound_bytes": 10, "step_peak_bytes": 8}}},
@@ -186,7 +186,7 @@ def put(path: str, value: object) -> Change:
         ("repeatability", 0, put("two_processes/within_2_percent", 94.9)),
         ("repeatability", 0, put("two_processes/only_in_one", ["r0 node a"])),
         ("decoding", 0, put("decode_us_per_record", 2.01)),
-        ("idle", 0, put("idle/graphbench_us", 102.1)),
+        ("idle", 0, put("idle/ratio", 1.021)),
         ("efficiency", 0, put("llama/wall_s", 15.1)),
         ("efficiency", 1, put("llama/device_s", 9.9)),
         ("pressure", 0, put("200000_kernels/decode_us_per_record", 2.01)),
@@ -241,6 +241,16 @@ def test_a_result_that_shows_too_little_meets_no_bar(name: str, bar: int, change
     )
     change(found)
     assert ALL[name].judge(found)[bar].verdict == "not run"
+
+
+def test_peaks_are_read_of_parts_too_and_a_model_that_failed_is_told() -> None:
+    found = {"environment": {}, "gpt2": {"peak_bytes": 9, "bound_bytes": 10}, "llama": {"error": "out of memory"}}
+    (finding,) = ALL["memory"].judge(found)
+    assert (finding.verdict, finding.text, finding.why) == (
+        "not run",
+        "0.900 × the bound (gpt2)",
+        "llama: out of memory",
+    )
 
 
 def test_a_step_that_the_host_bounds_has_no_bar_for_recording() -> None:
