@@ -30,8 +30,15 @@ FEWEST_PAIRS = 5
 
 
 def judge_idle(found: Found) -> tuple[Finding, ...]:
-    """A step that is not measured, against Inductor's."""
-    return (at_most(gathered(found, ("idle",), itemgetter("ratio")), IDLE_BAR, digits=3),)
+    """A step that is not measured, against Inductor's, where Inductor against itself differs by less than the bar."""
+    ours = at_most(gathered(found, ("idle",), itemgetter("ratio")), IDLE_BAR, digits=3)
+    control = found.get("idle", {}).get("control_ratio")
+    if ours.met is None or control is None:
+        return (Finding(ours.text, None, ours.why or "Inductor was not timed against itself"),)
+    text = f"{ours.text}; Inductor against itself {control:.3f}"
+    if abs(control - 1) > IDLE_BAR - 1:
+        return (Finding(text, None, "the machine cannot tell: equal steps differ by more than the bar"),)
+    return (Finding(text, ours.met, ours.why),)
 
 
 def judge_compile(found: Found) -> tuple[Finding, ...]:

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 BACKENDS = ("inductor", "graphbench")
+IDLE_ARMS = {"graphbench": "graphbench", "inductor": "inductor", "control": "inductor"}
+"""Inductor in the middle: both others are its neighbours."""
 COMPILE_PAIRS = 5
 IDLE_PAIRS = 30
 STEPS_PER_BATCH = 200
@@ -35,34 +37,37 @@ def model_and_input(device: str) -> tuple[Any, Any]:
     return torch.nn.Sequential(*layers).to(device).eval(), torch.randn(8, 64, device=device)
 
 
-def idle(device: str) -> dict[str, float]:
-    """Time per step in microseconds by backend, and their ratio: batches interleaved, the median of all pairs' ratios.
+def idle(device: str) -> dict[str, Any]:
+    """Time per step in microseconds by arm, and ratios to Inductor's: the medians of those of neighbouring batches.
 
     Neighbours in time share whatever else the machine does, so that their ratio tells more than that of the medians.
+    The control is Inductor once more: how far its ratio is from 1 is what this machine cannot tell.
     """
     import torch
 
     steps = {}
-    for backend in BACKENDS:
+    for arm, backend in IDLE_ARMS.items():
         model, x = model_and_input(device)
-        steps[backend] = (torch.compile(model, backend=backend), x)
-    batches: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
+        steps[arm] = (torch.compile(model, backend=backend), x)
+    batches: dict[str, list[float]] = {arm: [] for arm in IDLE_ARMS}
     with torch.no_grad():
         for compiled, x in steps.values():
             for _ in range(STEPS_PER_BATCH):
                 compiled(x)
         for pair in range(IDLE_PAIRS):
-            for backend in BACKENDS if pair % 2 else reversed(BACKENDS):
-                compiled, x = steps[backend]
+            for arm in IDLE_ARMS if pair % 2 else reversed(IDLE_ARMS):
+                compiled, x = steps[arm]
                 start = time.perf_counter()
                 for _ in range(STEPS_PER_BATCH):
                     compiled(x)
                 if device == "cuda":
                     torch.cuda.synchronize()
-                batches[backend].append((time.perf_counter() - start) / STEPS_PER_BATCH * 1e6)
-    medians = {f"{backend}_us": statistics.median(batches[backend]) for backend in BACKENDS}
-    ratios = [ours / theirs for ours, theirs in zip(batches["graphbench"], batches["inductor"], strict=True)]
-    return medians | {"ratio": statistics.median(ratios), "pairs": len(ratios)}
+                batches[arm].append((time.perf_counter() - start) / STEPS_PER_BATCH * 1e6)
+    found: dict[str, Any] = {f"{arm}_us": statistics.median(times) for arm, times in batches.items()}
+    for name, arm in (("ratio", "graphbench"), ("control_ratio", "control")):
+        ratios = [own / theirs for own, theirs in zip(batches[arm], batches["inductor"], strict=True)]
+        found[name] = statistics.median(ratios)
+    return found | {"pairs": IDLE_PAIRS}
 
 
 def first_call(backend: str, device: str) -> None:

@@ -182,7 +182,7 @@ def test_parts_that_shared_the_machine_are_named_below_the_table() -> None:
 
 
 def test_a_missed_bar_and_a_failed_script_are_unmet_and_what_never_ran_is_not() -> None:
-    slow = Part({"idle": {"ratio": 1.03}}, 1.0, LATER)
+    slow = Part({"idle": {"ratio": 1.03, "control_ratio": 1.0}}, 1.0, LATER)
     (missed,) = unmet(Results(HERE, [], {"idle": slow}))
     assert missed.startswith("steady step")
     (failed,) = unmet(Results(HERE, [], {"supervision": Part({}, 1.0, LATER, "died")}))
