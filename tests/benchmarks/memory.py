@@ -166,7 +166,7 @@ def measured(make: Callable[[], Step], options: dict[str, Any]) -> tuple[dict[st
     bound = BAR * step_bytes + 2 * l2_bytes + watch.largest_unit_bytes
     found = {
         "step_peak_bytes": step_bytes,
-        "measure_peak_bytes": watch.peak_bytes,
+        "peak_bytes": watch.peak_bytes,
         "largest_unit_bytes": watch.largest_unit_bytes,
         "l2_bytes": l2_bytes,
         "bound_bytes": int(bound),
@@ -233,10 +233,13 @@ def main() -> None:
     torch.set_float32_matmul_precision("high")
     report = Report(options.output)
     shown = []
+    models = report.found["models"] = {}
     for name in options.only or [*MODELS, "edge"]:
         found = report.part(name, edge) if name == "edge" else report.part(name, bounded, MODELS[name])
+        models[name] = report.found.pop(name)
+        report.write()
         if found is not None:
-            sizes = {key: found[f"{key}_bytes"] / GIB for key in ("step_peak", "measure_peak", "bound", "largest_unit")}
+            sizes = {key: found[f"{key}_bytes"] / GIB for key in ("step_peak", "peak", "bound", "largest_unit")}
             shown.append({"model": name} | {f"{key} GiB": size for key, size in sizes.items()} | {"met": found["met"]})
     if shown:
         print(table(shown))
