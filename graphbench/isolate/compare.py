@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -45,7 +46,10 @@ def compare_trees(found: Any, expected: Any, *, tolerance: float = 1.0) -> Compa
 
 
 def compare_tensors(found: torch.Tensor, expected: torch.Tensor, *, tolerance: float = 1.0) -> Comparison:
-    """Compare two tensors; NaN equals NaN. The scale of the tolerance is the largest expected magnitude."""
+    """Compare two tensors; NaN equals NaN. The scale of the tolerance is the largest expected magnitude.
+
+    `expected` may be on the host: it is brought to where `found` is piece by piece.
+    """
     one, other = spec_of(found).shape, spec_of(expected).shape  # a nested tensor has no `shape`
     if one != other or found.dtype != expected.dtype:
         note = f"{one} {found.dtype} instead of {other} {expected.dtype}"
@@ -70,12 +74,16 @@ def _compare_values(found: torch.Tensor, expected: torch.Tensor, tolerance: floa
     wide = torch.float64 if found.dtype is torch.float64 else torch.float32
     if not found.is_floating_point():
         wide = torch.int64  # exact: float32 cannot tell 2**24 from the number after it
-    pieces = list(zip(_pieces(found), _pieces(expected), strict=True))
-    if all(bool(_same(one.to(wide), other.to(wide)).all()) for one, other in pieces):
+
+    def pieces() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for one, other in zip(_pieces(found), _pieces(expected), strict=True):
+            yield one.to(wide), other.to(one.device, wide)
+
+    if all(bool(_same(one, other).all()) for one, other in pieces()):
         return Comparison(equal=True, max_abs=0.0)
-    gaps, scales = zip(*(_gap(one.to(wide), other.to(wide)) for one, other in pieces), strict=True)
+    gaps, scales = zip(*(_gap(one, other) for one, other in pieces()), strict=True)
     if not all(map(math.isfinite, gaps)):
-        new = any(bool((one.isnan() & ~other.isnan()).any()) for one, other in pieces)
+        new = any(bool((one.isnan() & ~other.isnan()).any()) for one, other in pieces())
         return Comparison(equal=False, max_abs=None, note=NEW_NAN if new else "NaN or infinite on one side only")
     return Comparison(equal=max(gaps) <= rtol * tolerance * max(*scales, 1e-6), max_abs=max(gaps))
 

@@ -20,7 +20,7 @@ from graphbench.measuring.unit_sizes import result_bytes
 from graphbench.records import NodeKind, NodeRecord
 from graphbench.regions import Region
 from graphbench.runs.ledger import Book
-from graphbench.tensors import has_storage, spec_of, tensors_of, without_graph
+from graphbench.tensors import has_storage, on_host, spec_of, tensors_of
 
 VALUES_BUDGET_BYTES = 1 << 30
 VALUES_PARTS = 4
@@ -29,7 +29,10 @@ NODES_PASS = "nodes"
 
 @dataclass(slots=True)
 class EagerResults:
-    """What the isolating pass found, by node name; `values` are eager results wanted for comparison with kernels."""
+    """What the isolating pass found, by node name; `values` are eager results wanted for comparison with kernels.
+
+    They and the `result` are kept on the host.
+    """
 
     isolated: dict[str, Measurement] = field(default_factory=dict)
     backward: dict[str, Measurement] = field(default_factory=dict)
@@ -83,7 +86,7 @@ def isolate_nodes(
     kinds = {node.name: node.kind for node in region.nodes}
     capture = region.capture
     assert capture is not None
-    left = isolator.budget.left_bytes()
+    left = isolator.budget.left_bytes() if capture.device.type == "cpu" else None
     room = VALUES_BUDGET_BYTES if left is None else min(VALUES_BUDGET_BYTES, left // VALUES_PARTS)
     rng = RngState(capture.device)
     torch.clear_autocast_cache()
@@ -100,9 +103,10 @@ def isolate_nodes(
         found.outputs[node.name] = tuple(spec_of(tensor) for tensor in tensors_of(result))
         comparable = node.name in wanted and isinstance(result, torch.Tensor) and has_storage(result)
         if comparable and result.nbytes <= room:
-            found.values[node.name] = result.detach().clone()
+            found.values[node.name] = result.detach().to("cpu", copy=True)
             room -= result.nbytes
-            isolator.budget.held_bytes += result.nbytes
+            if result.device.type == "cpu":
+                isolator.budget.held_bytes += result.nbytes
         tick()
         return result
 
@@ -110,7 +114,7 @@ def isolate_nodes(
         with replaying(f"{region.key} eager"):
             args = shadow(capture.values)
         # Its graph would keep everything that autograd saved until the region is done.
-        found.result = without_graph(run_eager(region.gm, args, visit))
+        found.result = on_host(run_eager(region.gm, args, visit))
     except (CaptureError, ContextLostError) as error:
         _stopped(found, isolator, error, kinds)
     found.draws = not isolator.guard.is_lost() and rng.moved()

@@ -160,6 +160,7 @@ def measured(make: Callable[[], Step], options: dict[str, Any]) -> tuple[dict[st
     step_bytes = step_peak(step)
     step_s = time.perf_counter() - start
     start = time.perf_counter()
+    held_bytes = torch.cuda.memory_allocated(DEVICE)
     with watched() as watch:
         record = graphbench.measure(**options).record
     l2_bytes = int(torch.cuda.get_device_properties(DEVICE).L2_cache_size)
@@ -199,8 +200,19 @@ def not_measured(record: ProfileRecord) -> dict[str, int]:
 
 
 def bounded(make: Callable[[], Step]) -> dict[str, Any]:
-    """The bound of one model."""
-    return measured(make, QUICK)[0]
+    """The bound of one model, and what its runs take by themselves: eager ones may take more than the compiled step."""
+    found, record = measured(make, QUICK)
+    peaks = {
+        f"{region.key} {name}": side.peak_bytes
+        for region in record.regions
+        for name, side in (
+            ("eager", region.eager),
+            ("eager_backward", region.eager_backward),
+            ("forward", region.forward),
+            ("backward", region.backward),
+        )
+    }
+    return found | {"peaks_bytes": peaks}
 
 
 def edge() -> dict[str, Any]:
