@@ -166,6 +166,7 @@ def measured(make: Callable[[], Step], options: dict[str, Any]) -> tuple[dict[st
     l2_bytes = int(torch.cuda.get_device_properties(DEVICE).L2_cache_size)
     bound = BAR * step_bytes + 2 * l2_bytes + watch.largest_unit_bytes
     found = {
+        "held_before_bytes": held_bytes,
         "step_peak_bytes": step_bytes,
         "peak_bytes": watch.peak_bytes,
         "largest_unit_bytes": watch.largest_unit_bytes,
