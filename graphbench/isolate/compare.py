@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from graphbench.measurements import Comparison
-from graphbench.tensors import spec_of, tensors_of, unpoolable
+from graphbench.tensors import device_of, spec_of, tensors_of, unpoolable
 
 # Relative tolerance by dtype: room for another reduction order, not for other arithmetic.
 RTOL = {torch.float64: 1e-7, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 2e-2}
-PIECE_ELEMENTS = 32 << 20  # values are compared in pieces: each is widened, and takes several tensors of its length
+PIECE_ELEMENTS = 4 << 20  # values are compared in pieces: each is widened, and takes several tensors of its length
 NEW_NAN = "NaN where the other result has none"
 NARROW = 2  # bytes: narrower floating types (fp8) are compared loosely, as float32
 
@@ -48,7 +48,7 @@ def compare_trees(found: Any, expected: Any, *, tolerance: float = 1.0) -> Compa
 def compare_tensors(found: torch.Tensor, expected: torch.Tensor, *, tolerance: float = 1.0) -> Comparison:
     """Compare two tensors; NaN equals NaN. The scale of the tolerance is the largest expected magnitude.
 
-    `expected` may be on the host: it is brought to where `found` is piece by piece.
+    One of them may be kept on the host: it is brought to where the other one is, piece by piece.
     """
     one, other = spec_of(found).shape, spec_of(expected).shape  # a nested tensor has no `shape`
     if one != other or found.dtype != expected.dtype:
@@ -74,10 +74,11 @@ def _compare_values(found: torch.Tensor, expected: torch.Tensor, tolerance: floa
     wide = torch.float64 if found.dtype is torch.float64 else torch.float32
     if not found.is_floating_point():
         wide = torch.int64  # exact: float32 cannot tell 2**24 from the number after it
+    device = device_of([found, expected])
 
     def pieces() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for one, other in zip(_pieces(found), _pieces(expected), strict=True):
-            yield one.to(wide), other.to(one.device, wide)
+            yield one.to(device, wide), other.to(device, wide)
 
     if all(bool(_same(one, other).all()) for one, other in pieces()):
         return Comparison(equal=True, max_abs=0.0)

@@ -12,7 +12,7 @@ from graphbench.errors import IsolationError
 from graphbench.tensors import ALIGNMENT_BYTES, alias, byte_range, spec_of, tensors_of, unpoolable
 
 BlockKey = tuple[int, int]
-PIECE_BYTES = 256 << 20  # blocks are compared in pieces: comparing makes a tensor as long as what it compares
+PIECE_BYTES = 32 << 20  # blocks are compared in pieces: comparing makes a tensor as long as what it compares
 
 
 class TensorPool:
