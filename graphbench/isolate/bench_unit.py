@@ -11,7 +11,7 @@ from graphbench.isolate.compare import compare_trees
 from graphbench.isolate.pool import BlockKey, TensorPool
 from graphbench.isolate.values import synthesize
 from graphbench.measurements import Comparison, ValuePolicy
-from graphbench.tensors import device_allocations, device_of, on_host, shares_storage, tensors_of
+from graphbench.tensors import device_allocations, device_of, has_storage, on_host, shares_storage, tensors_of
 
 KEPT_ON_DEVICE_BYTES = 64 << 20
 
@@ -140,7 +140,8 @@ class BenchUnit:
 
 def _kept(tensor: torch.Tensor) -> torch.Tensor:
     """A result to compare with later: a large one is kept on the host, so that it takes no device memory meanwhile."""
-    return on_host(tensor) if tensor.nbytes > KEPT_ON_DEVICE_BYTES else tensor.detach()
+    large = has_storage(tensor) and tensor.nbytes > KEPT_ON_DEVICE_BYTES
+    return on_host(tensor) if large else tensor.detach()
 
 
 def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from graphbench.models.demo import SmallTransformer
+from tests.cpu import campaign
 from tests.cpu.stories import Regularised, Story, batch, changes, clean, compiled, quick, world
 
 
@@ -17,6 +18,13 @@ def _clean_torch() -> Iterator[None]:
     """No test sees what another captured, and none leaves a hook, a dispatch mode or global state behind."""
     with clean():
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table of the fault campaign, where it ran."""
+    if campaign.OUTCOMES:
+        terminalreporter.section("fault campaign")
+        terminalreporter.write_line("\n".join(campaign.table(campaign.OUTCOMES)))
 
 
 def _training_story(net: nn.Module, x: torch.Tensor) -> Story:
