@@ -24,7 +24,7 @@ from tests.step_samples import eager_step, host_step, training_step
 FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step)
 T = TypeVar("T")
-Path = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 
 FORGED = "FORGED"
 TEXTS = (
@@ -55,7 +55,7 @@ NUMBERS = (0, 1, -1, 2, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**64, 0.5, -0.5,
 VALUES: tuple[Any, ...] = (None, True, False, [], {}, [[]], [0], [1, 2], {"a": 1}, {"constant": 1, "n": 1_000_000})
 
 
-def paths(value: Any, path: Path = ()) -> Iterator[Path]:
+def paths(value: Any, path: JsonPath = ()) -> Iterator[JsonPath]:
     """Every place in a JSON value, the value itself left out."""
     entries: Iterator[tuple[str | int, Any]] = iter(())
     if isinstance(value, dict):
@@ -67,7 +67,7 @@ def paths(value: Any, path: Path = ()) -> Iterator[Path]:
         yield from paths(entry, (*path, key))
 
 
-def found(value: Any, path: Path) -> Any:
+def found(value: Any, path: JsonPath) -> Any:
     """What is at a place."""
     for part in path:
         value = value[part]
