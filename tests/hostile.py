@@ -52,7 +52,20 @@ TEXTS = (
     "1e999",
 )
 NUMBERS = (0, 1, -1, 2, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**64, 0.5, -0.5, 1e308, -1e308, 5e-324, 1e18)
+FAULTS = 200
 VALUES: tuple[Any, ...] = (None, True, False, [], {}, [[]], [0], [1, 2], {"a": 1}, {"constant": 1, "n": 1_000_000})
+
+
+def faults(content: bytes, seed: int) -> Iterator[tuple[str, bytes]]:
+    """Seeded damages of a file: most of them one flipped bit, some a cut."""
+    draw = Random(seed)
+    for index in range(FAULTS):
+        at = draw.randrange(len(content))
+        if index % 4 == 3:
+            yield f"cut after {at} bytes", content[:at]
+            continue
+        bit = draw.randrange(8)
+        yield f"bit {bit} of byte {at}", content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
 
 
 def paths(value: Any, path: JsonPath = ()) -> Iterator[JsonPath]:
@@ -78,13 +91,11 @@ class Mutator:
     """Changes a profile's JSON in places that a generator of random numbers picks.
 
     Args:
-        record: the profile to begin with.
-        compact: whether its long columns are packed.
+        plain: the JSON to begin with.
     """
 
-    def __init__(self, record: ProfileRecord, *, compact: bool = False) -> None:
-        self._plain = json.loads(document.dumps(record, compact=compact))
-        self._plain.pop("sha256", None)
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
         self._paths = list(paths(self._plain))
         self._alike: dict[type, list[Any]] = {}
         for path in self._paths:
@@ -102,7 +113,7 @@ class Mutator:
             except (KeyError, IndexError, TypeError):
                 continue  # an earlier change took the place away
             if isinstance(owner, str):
-                continue
+                continue  # it put a text there
             action = draw.randrange(15)
             if action > 11 and isinstance(old, str):
                 plain = _renamed(plain, old, draw.choice(TEXTS))
@@ -134,7 +145,9 @@ class Mutator:
 @cache
 def mutator(make: Callable[[], ProfileRecord], compact: bool) -> Mutator:
     """The mutator of a profile, made once."""
-    return Mutator(make(), compact=compact)
+    plain = json.loads(document.dumps(make(), compact=compact))
+    plain.pop("sha256", None)
+    return Mutator(plain)
 
 
 def _renamed(value: Any, old: str, new: str) -> Any:
