@@ -24,7 +24,7 @@ def read_partial(folder: Path) -> ProfileRecord:
     """What the run of a directory has measured so far.
 
     Raises:
-        ProfileFormatError: there is no journal, it ended before anything was measured, or its lines contradict another.
+        ProfileFormatError: there is no journal, nothing was measured before it ended, or its lines do not fit.
         ConservationError: its rows do not add up.
     """
     contents = read_journal(folder)
