@@ -37,6 +37,9 @@ __all__ = ["SCHEMA_VERSION", "check", "dumps", "loads", "read", "write"]
 def read(path: str | os.PathLike[str]) -> ProfileRecord:
     """Read a saved profile and prove that it is whole.
 
+    Whatever is in the file, reading it takes at most 100 times its size in memory and 32 MiB more; of an ordinary
+    profile it takes 5 times.
+
     Args:
         path: file written by `write`.
 

@@ -24,7 +24,7 @@ from tests.step_samples import eager_step, host_step, training_step
 FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step)
 T = TypeVar("T")
-Path = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 
 FORGED = "FORGED"
 TEXTS = (
@@ -52,10 +52,23 @@ TEXTS = (
     "1e999",
 )
 NUMBERS = (0, 1, -1, 2, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**64, 0.5, -0.5, 1e308, -1e308, 5e-324, 1e18)
+FAULTS = 200
 VALUES: tuple[Any, ...] = (None, True, False, [], {}, [[]], [0], [1, 2], {"a": 1}, {"constant": 1, "n": 1_000_000})
 
 
-def paths(value: Any, path: Path = ()) -> Iterator[Path]:
+def faults(content: bytes, seed: int) -> Iterator[tuple[str, bytes]]:
+    """Seeded damages of a file: most of them one flipped bit, some a cut."""
+    draw = Random(seed)
+    for index in range(FAULTS):
+        at = draw.randrange(len(content))
+        if index % 4 == 3:
+            yield f"cut after {at} bytes", content[:at]
+            continue
+        bit = draw.randrange(8)
+        yield f"bit {bit} of byte {at}", content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+
+
+def paths(value: Any, path: JsonPath = ()) -> Iterator[JsonPath]:
     """Every place in a JSON value, the value itself left out."""
     entries: Iterator[tuple[str | int, Any]] = iter(())
     if isinstance(value, dict):
@@ -67,7 +80,7 @@ def paths(value: Any, path: Path = ()) -> Iterator[Path]:
         yield from paths(entry, (*path, key))
 
 
-def found(value: Any, path: Path) -> Any:
+def found(value: Any, path: JsonPath) -> Any:
     """What is at a place."""
     for part in path:
         value = value[part]
@@ -78,13 +91,11 @@ class Mutator:
     """Changes a profile's JSON in places that a generator of random numbers picks.
 
     Args:
-        record: the profile to begin with.
-        compact: whether its long columns are packed.
+        plain: the JSON to begin with.
     """
 
-    def __init__(self, record: ProfileRecord, *, compact: bool = False) -> None:
-        self._plain = json.loads(document.dumps(record, compact=compact))
-        self._plain.pop("sha256", None)
+    def __init__(self, plain: Any) -> None:
+        self._plain = plain
         self._paths = list(paths(self._plain))
         self._alike: dict[type, list[Any]] = {}
         for path in self._paths:
@@ -102,7 +113,7 @@ class Mutator:
             except (KeyError, IndexError, TypeError):
                 continue  # an earlier change took the place away
             if isinstance(owner, str):
-                continue
+                continue  # it put a text there
             action = draw.randrange(15)
             if action > 11 and isinstance(old, str):
                 plain = _renamed(plain, old, draw.choice(TEXTS))
@@ -134,7 +145,9 @@ class Mutator:
 @cache
 def mutator(make: Callable[[], ProfileRecord], compact: bool) -> Mutator:
     """The mutator of a profile, made once."""
-    return Mutator(make(), compact=compact)
+    plain = json.loads(document.dumps(make(), compact=compact))
+    plain.pop("sha256", None)
+    return Mutator(plain)
 
 
 def _renamed(value: Any, old: str, new: str) -> Any:

@@ -16,7 +16,9 @@ from graphbench.cli.output import OutputOptions, add_output_flags, deliver
 from graphbench.cli.running import (
     RunDirectory,
     beginning_lost,
+    check_allowed,
     check_continued,
+    parse_started,
     refuse_complete,
     supervise,
     told,
@@ -131,16 +133,10 @@ class RunCommand(Command[RunOptions]):
         check_continued(arguments, parser.parse_args([]))
         if started is None:
             raise beginning_lost(arguments.resume)
-        original = parser.parse_args(started.command)
+        original = parse_started(parser, started, arguments.resume)
         original.words, original.debug = (self.name, *started.command), arguments.debug
         options = self.read_options(original)
-        file = options.source.file
-        if file is not None and arguments.custom_model_file is None:
-            raise UsageError(
-                f"the run of {arguments.resume} runs the code of {file}: name that file again to allow it",
-                hint=f"graphbench run --resume {arguments.resume} --custom-model-file {file}",
-                subject=str(file),
-            )
+        check_allowed(options.source.file, arguments.custom_model_file, started, arguments.resume)
         return replace(options, resume=arguments.resume, supervise=arguments.supervise)
 
     def run(self, options: RunOptions) -> int:

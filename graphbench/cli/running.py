@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import ctypes
 import hashlib
+import io
 import os
 import shutil
 import signal
@@ -158,6 +159,53 @@ def check_continued(given: argparse.Namespace, defaults: argparse.Namespace) -> 
                 hint=f"leave out {flag}, or start a new run",
                 subject=flag,
             )
+
+
+def parse_started(parser: argparse.ArgumentParser, started: Started, folder: Path) -> argparse.Namespace:
+    """The command line that a journal holds. A journal is a file like any other: what it says may be anybody's.
+
+    Raises:
+        UsageError: it is none that starts a run.
+    """
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            original = parser.parse_args(started.command)
+    except SystemExit as error:  # --help
+        raise _no_start(folder) from error
+    if original.resume is not None or original.worker is not None:
+        raise _no_start(folder)
+    return original
+
+
+def _no_start(folder: Path) -> UsageError:
+    return UsageError(
+        f"{folder / JOURNAL}: found a command line that starts no run",
+        hint="start the run again in another directory",
+        subject=str(folder),
+    )
+
+
+def check_allowed(file: Path | None, named: Path | None, started: Started, folder: Path) -> None:
+    """Refuse to run the code of a file because a journal says so: it has to be named again.
+
+    Args:
+        file: the model file of the run, if it has one, from where it was started.
+        named: the one that is named beside `--resume`.
+        started: how the run was started.
+        folder: its directory.
+
+    Raises:
+        UsageError: they are not the same file.
+    """
+    if file is None:
+        return
+    wanted = Path(started.folder, file)
+    if named is None or named.resolve() != wanted.resolve():
+        raise UsageError(
+            f"the run of {folder} runs the code of {wanted}: name that file again to allow it",
+            hint=f"graphbench run --resume {folder} --custom-model-file {wanted}",
+            subject=str(wanted),
+        )
 
 
 def supervise(

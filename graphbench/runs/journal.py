@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from graphbench.codec import codec
-from graphbench.columnpool import ColumnPool
-from graphbench.document import SCHEMA_VERSION
+from graphbench.columnpool import ColumnPool, Constants
+from graphbench.document import MAX_FILE_BYTES, SCHEMA_VERSION
 from graphbench.errors import JournalError, ProfileFormatError, UsageError
 from graphbench.jsonvalues import Mismatch, at, describe
 from graphbench.runs.entries import ENTRIES, Entry, Started
+from graphbench.units import format_bytes
 
 JOURNAL: Final = "journal.jsonl"
 SYNC_EVERY_S: Final = 1.0
@@ -156,9 +157,10 @@ class Tail:
                 text = stream.read()
         except FileNotFoundError:
             return []
-        lines = text[: text.rfind(b"\n") + 1].splitlines(keepends=True)
-        self._offset += sum(map(len, lines))
-        return [found for line in lines if not isinstance(found := _entry(line), str)]
+        text = text[: text.rfind(b"\n") + 1]
+        self._offset += len(text)
+        constants, lines = Constants(len(text)), text.splitlines(keepends=True)
+        return [found for line in lines if not isinstance(found := _entry(line, constants), str)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,8 @@ def read_journal(folder: Path) -> Contents:
         folder: the run's directory.
 
     Raises:
-        ProfileFormatError: there is none, it cannot be read, or another version of graphbench wrote it.
+        ProfileFormatError: there is none, it cannot be read, is longer than a profile may be, or another version of
+            graphbench wrote it.
     """
     path = folder / JOURNAL
     if not path.is_file():
@@ -192,8 +195,13 @@ def read_journal(folder: Path) -> Contents:
     dropped: list[str] = []
     try:
         with path.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > MAX_FILE_BYTES:
+                length, limit = format_bytes(size), format_bytes(MAX_FILE_BYTES)
+                raise ProfileFormatError(str(path), None, f"a file of {length}", f"at most {limit}")
+            constants = Constants(size)
             for number, line in enumerate(stream, start=1):
-                found = _entry(line)
+                found = _entry(line, constants)
                 if isinstance(found, str):
                     dropped.append(f"line {number} {found}")
                 else:
@@ -239,7 +247,7 @@ def _line(entry: Entry) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def _entry(line: bytes) -> Entry | str:
+def _entry(line: bytes, constants: Constants) -> Entry | str:
     """What a line holds, or what is wrong with it."""
     if not line.endswith(b"\n"):
         return f"was not finished ({len(line)} bytes): dropped"
@@ -247,7 +255,7 @@ def _entry(line: bytes) -> Entry | str:
     if line[_CRC_DIGITS : _CRC_DIGITS + 1] != b" " or checksum != b"%08x" % zlib.crc32(text):
         return "is damaged (its checksum does not fit): dropped"
     try:
-        return _decoded(json.loads(text))
+        return _decoded(json.loads(text), constants)
     except Mismatch as mismatch:
         where = f" in {mismatch.field}" if mismatch.field else ""
         return f"cannot be used (found {mismatch.found}{where}, expected {mismatch.expected}): dropped"
@@ -255,11 +263,11 @@ def _entry(line: bytes) -> Entry | str:
         return f"cannot be used ({type(error).__name__}): dropped"
 
 
-def _decoded(plain: Any) -> Entry:
+def _decoded(plain: Any, constants: Constants) -> Entry:
     if type(plain) is not list or len(plain) != 3 or type(plain[0]) is not str or plain[0] not in ENTRIES:
         raise Mismatch(describe(plain), "an entry of a journal")
     name, columns, value = plain
-    pool = at(".columns", ColumnPool.read, columns)
+    pool = at(".columns", ColumnPool.read, columns, constants)
     entry: Entry = at(f".{name}", codec(ENTRIES[name]).decode, value, pool)
     return entry
 

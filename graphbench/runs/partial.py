@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from graphbench.conservation import post_grad_row
+from graphbench.conservation import check, post_grad_row
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import ProfileFormatError
 from graphbench.measurements import Measurement, Status
@@ -24,7 +24,8 @@ def read_partial(folder: Path) -> ProfileRecord:
     """What the run of a directory has measured so far.
 
     Raises:
-        ProfileFormatError: there is no journal, or it ended before anything could be measured.
+        ProfileFormatError: there is no journal, nothing was measured before it ended, or its lines do not fit.
+        ConservationError: its rows do not add up.
     """
     contents = read_journal(folder)
     ledger = Ledger(entries=contents.entries)
@@ -37,18 +38,17 @@ def read_partial(folder: Path) -> ProfileRecord:
             "measured rows",
             hint=f"continue it: graphbench run --resume {folder}",
         )
-    return ProfileRecord(
+    regions = tuple(
+        region for book in ledger.books.values() if (region := region_so_far(book, "skipped", CUT_SHORT)) is not None
+    )
+    record = ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=started.graphbench if started is not None else "unknown",
         created=conditions.created,
         subject=conditions.subject,
         environment=conditions.environment,
         policy=conditions.policy,
-        regions=tuple(
-            record
-            for book in ledger.books.values()
-            if (record := region_so_far(book, "skipped", CUT_SHORT)) is not None
-        ),
+        regions=regions,
         breaks=conditions.breaks,
         recompiles=conditions.recompiles,
         step=with_isolated(ledger.step, ledger.book(STEP)) if ledger.step is not None else None,
@@ -57,6 +57,21 @@ def read_partial(folder: Path) -> ProfileRecord:
             *(f"the journal's {dropped}" for dropped in contents.dropped),
         ),
     )
+    record = _without_lost_regions(record)
+    check(record, path=str(folder / JOURNAL))
+    return record
+
+
+def _without_lost_regions(record: ProfileRecord) -> ProfileRecord:
+    """Leave out what refers to regions whose lines were damaged."""
+    keys = {region.key for region in record.regions} | {None}
+    breaks = tuple(entry if entry.region in keys else replace(entry, region=None) for entry in record.breaks)
+    recompiles = tuple(entry if entry.region in keys else replace(entry, region=None) for entry in record.recompiles)
+    step, notes = record.step, record.notes
+    lost = sorted({row.region for row in step.rows if row.region is not None} - keys) if step is not None else []
+    if lost:
+        step, notes = None, (*notes, f"the recorded step is left out: the line of its region {lost[0]} is damaged")
+    return replace(record, breaks=breaks, recompiles=recompiles, step=step, notes=notes)
 
 
 def region_so_far(book: Book, status: Status, reason: str) -> RegionRecord | None:

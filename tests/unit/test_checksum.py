@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,27 +11,15 @@ from graphbench import document
 from graphbench.errors import ProfileFormatError
 from graphbench.records import ProfileRecord
 from tests.factories import measurement, node, profile, region
+from tests.hostile import faults
 from tests.samples import cpu_profile, gpu_profile
 
 DAMAGED = "damaged or edited after it was written"
-FAULTS = 200
 
 
 def packed_profile() -> ProfileRecord:
     """A profile with packed columns, where most flips leave valid JSON of the right types."""
     return profile(region([node(f"n{i}", measurement(*(1000.0 + i * k for k in range(100)))) for i in range(20)]))
-
-
-def faults(content: bytes, seed: int) -> Iterator[tuple[str, bytes]]:
-    """Seeded damages of a file: most of them one flipped bit, some a cut."""
-    draw = random.Random(seed)
-    for index in range(FAULTS):
-        at = draw.randrange(len(content))
-        if index % 4 == 3:
-            yield f"cut after {at} bytes", content[:at]
-            continue
-        bit = draw.randrange(8)
-        yield f"bit {bit} of byte {at}", content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
 
 
 def test_the_checksum_is_the_first_field_of_a_saved_profile() -> None:

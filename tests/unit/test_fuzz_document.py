@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphbench import document
+from graphbench import columnpool, document
 from graphbench.errors import ProfileFormatError
 from graphbench.records import ProfileRecord
+from tests.factories import measurement, node, profile, region
 from tests.hostile import FIXED, FORGED, RECORDS, mutator, outcome
 from tests.samples import cpu_profile
 
@@ -89,3 +92,40 @@ def test_a_message_quotes_hostile_text_in_one_short_line(path: tuple[str | int, 
         document.loads(json.dumps(plain))
     assert caught.value.message.isprintable()
     assert len(caught.value.message) < 1000
+
+
+MANY = 5_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "columns"),
+    [
+        pytest.param([[[[[]]]]] * MANY, [], id="nested lists"),
+        pytest.param([{"": []}] * MANY, [], id="nested objects"),
+        pytest.param(["\U0001f600", *[{}] * MANY], [], id="wide characters"),
+        pytest.param([], [[1]] * MANY, id="short columns"),
+        pytest.param([], [{"constant": i, "n": 250} for i in range(MANY)], id="constant columns"),
+        pytest.param([], [{"constant": i, "n": 1_000_000} for i in range(MANY)], id="long constant columns"),
+    ],
+)
+def test_reading_takes_no_more_memory_than_is_said(arguments: Any, columns: Any, tmp_path: Path) -> None:
+    plain = json.loads(document.dumps(cpu_profile(), compact=False))
+    plain["regions"][0]["nodes"][0]["arguments"] = arguments
+    plain["regions"][0]["nodes"][-1]["name"] = 3  # so that it is decoded twice
+    file = tmp_path / "p.json"
+    file.write_text(json.dumps({**plain, "columns": columns}, separators=(",", ":")))
+    tracemalloc.start()
+    try:
+        assert outcome(lambda: document.read(file)) is None
+        assert tracemalloc.get_traced_memory()[1] < 100 * file.stat().st_size + 2**25
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_written_claims_no_more_than_reading_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnpool, "MAX_CONSTANT_ENTRIES", 4_000)
+    rows = [measurement(*(float(i),) * 900) for i in range(1, 7)]
+    record = profile(region([node(f"n{i}", row) for i, row in enumerate(rows)]))
+    columns = json.loads(document.dumps(record))["columns"]
+    assert [next(iter(column)) for column in columns] == [*["constant"] * 4, "u2", "u2"]
+    assert document.loads(document.dumps(record)) == record
