@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from graphbench.capture.breaks import BreakLog
 from graphbench.errors import SetupError, UsageError
 from graphbench.inductor import compile as inductor
 from graphbench.measurements import SourceLine, TensorSpec
+from graphbench.put_back import put_back
 from graphbench.regions import Capture, Region
 from graphbench.step_records import GraphBreak, Recompile
 
@@ -96,7 +98,7 @@ class Session:
             UsageError: something is, in this thread or in another one, which the message names.
         """
         use = _Use(what, threading.current_thread())
-        try:
+        with put_back(partial(self._no_longer, use)):
             with self._lock.here():
                 if self._use is None or self._use.thread not in threading.enumerate():  # left behind by a fork
                     self._use = use
@@ -104,9 +106,10 @@ class Session:
             if holder is not use:
                 raise holder.refusal(what)
             yield
-        finally:
-            if self._use is use:
-                self._use = None
+
+    def _no_longer(self, use: _Use) -> None:
+        if self._use is use:
+            self._use = None
 
     def compile(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: inductor.BackendOptions

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 import torch
 
+from graphbench.put_back import put_back
 from graphbench.records import Ambient, AutocastState
 
 FLAGS = {
@@ -62,7 +64,7 @@ def restored(ambient: Ambient) -> Iterator[None]:
     """Put a recorded state in force inside, and what was in force before back afterwards."""
     before = current(tuple(state.device_type for state in ambient.autocast))
     with contextlib.ExitStack() as stack:
-        stack.callback(_set_globals, before)
+        stack.enter_context(put_back(partial(_set_all, before)))
         stack.enter_context(_nesting_kept())
         _set_globals(ambient)
         stack.enter_context(torch.inference_mode(ambient.inference_mode))
@@ -108,6 +110,17 @@ def _backend(name: str) -> Any:
 def _autocast_depth() -> int:
     torch.autocast_increment_nesting()
     return int(torch.autocast_decrement_nesting())
+
+
+def _set_all(ambient: Ambient) -> None:
+    """Inference mode is left out: torch lets go of it with the object that switched it on."""
+    if torch.is_grad_enabled() != ambient.grad_enabled:
+        torch.set_grad_enabled(ambient.grad_enabled)
+    for state in ambient.autocast:
+        torch.set_autocast_enabled(state.device_type, state.enabled)
+        torch.set_autocast_dtype(state.device_type, getattr(torch, state.dtype))
+    torch.set_autocast_cache_enabled(ambient.autocast_cache)
+    _set_globals(ambient)
 
 
 def _set_globals(ambient: Ambient) -> None:

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "graphbench"
 # Lower numbers lie lower. Parts of one number are siblings.
 RANKS = {
     "device_records": 0,
-    "replaced": 0,
+    "put_back": 0,
     "units": 0,
     "errors": 0,
     "measurements": 1,
@@ -56,7 +56,7 @@ PURE = {
         "measurements",
         "step_records",
         "records",
-        "replaced",
+        "put_back",
         "units",
         "errors",
         "arguments",
