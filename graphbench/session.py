@@ -80,6 +80,17 @@ class Session:
         self._breaks = breaks or BreakLog()
         self._lock = ProcessLock()
 
+    def __reduce__(self) -> Any:
+        """Refuse: compiled code and what was captured belong to this process.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            "a session cannot be copied or pickled: it belongs to the process that compiled its graphs",
+            hint="save a profile, or compile in the other process",
+        )
+
     @property
     def captured_bytes(self) -> int:
         """Bytes that captured inputs keep alive beside the models' own parameters and buffers."""
