@@ -79,6 +79,7 @@ class Session:
         self._budget = capture_budget_bytes
         self._breaks = breaks or BreakLog()
         self._lock = ProcessLock()
+        self._process = os.getpid()
 
     def __reduce__(self) -> Any:
         """Refuse: compiled code and what was captured belong to this process.
@@ -106,8 +107,10 @@ class Session:
         """Nothing else is recorded or measured while inside.
 
         Raises:
-            UsageError: something is, in this thread or in another one, which the message names.
+            UsageError: something is, in this thread or in another one, which the message names; or this is a fork of
+                the process that captured, without the threads that the work needs.
         """
+        self._refuse_lost_threads(what)
         use = _Use(what, threading.current_thread())
         with put_back(partial(self._no_longer, use)):
             with self._lock.here():
@@ -117,6 +120,22 @@ class Session:
             if holder is not use:
                 raise holder.refusal(what)
             yield
+
+    def _refuse_lost_threads(self, what: str) -> None:
+        """A fork has none of OpenMP's threads, and hangs in the first op that wants several. On one thread all is well.
+
+        Source: `at::parallel_for` over GNU OpenMP, for which torch's own `DataLoader` sets one thread in its workers,
+            torch 2.11 to 2.14.
+        """
+        wanted = [region.capture.ambient.num_threads for region in self.regions if region.capture is not None]
+        most = max(wanted, default=1)
+        if os.getpid() != self._process and most > 1:
+            raise UsageError(
+                f"graphbench cannot {what} in process {os.getpid()}, a fork of {self._process}, where a model ran on "
+                f"{most} threads: those do not live in a fork, and it would hang",
+                hint="start it with multiprocessing's `spawn`, or call torch.set_num_threads(1) before compiling",
+                subject="fork",
+            )
 
     def _no_longer(self, use: _Use) -> None:
         if self._use is use:
