@@ -80,6 +80,21 @@ def restored(ambient: Ambient) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """The ambient state is afterwards what it is now, and so is the current stream of CUDA's current device."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(put_back(partial(_set_all, current())))
+        if torch.cuda.is_initialized():
+            stack.enter_context(put_back(partial(_set_stream, torch.cuda.current_stream())))
+        yield
+
+
+def _set_stream(stream: torch.cuda.Stream) -> None:
+    if torch.cuda.current_stream() != stream:
+        torch.cuda.set_stream(stream)
+
+
+@contextlib.contextmanager
 def _nesting_kept() -> Iterator[None]:
     """Unwind what a graph that was interrupted between its state nodes left open: autocast, functorch, saved tensors.
 
@@ -117,8 +132,11 @@ def _set_all(ambient: Ambient) -> None:
     if torch.is_grad_enabled() != ambient.grad_enabled:
         torch.set_grad_enabled(ambient.grad_enabled)
     for state in ambient.autocast:
-        torch.set_autocast_enabled(state.device_type, state.enabled)
-        torch.set_autocast_dtype(state.device_type, getattr(torch, state.dtype))
+        if torch.is_autocast_enabled(state.device_type) != state.enabled:
+            torch.set_autocast_enabled(state.device_type, state.enabled)
+        dtype = getattr(torch, state.dtype)
+        if torch.get_autocast_dtype(state.device_type) != dtype:
+            torch.set_autocast_dtype(state.device_type, dtype)
     torch.set_autocast_cache_enabled(ambient.autocast_cache)
     _set_globals(ambient)
 
@@ -142,6 +160,12 @@ def _set_globals(ambient: Ambient) -> None:
 @contextlib.contextmanager
 def rng_untouched() -> Iterator[None]:
     """The generators of the CPU and of every CUDA device are bit-equal afterwards."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices, enabled=True):
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else range(0)
+    with put_back(partial(_set_generators, torch.get_rng_state(), [torch.cuda.get_rng_state(i) for i in devices])):
         yield
+
+
+def _set_generators(cpu: torch.Tensor, cuda: list[torch.Tensor]) -> None:
+    torch.set_rng_state(cpu)
+    for device, state in enumerate(cuda):
+        torch.cuda.set_rng_state(state, device)

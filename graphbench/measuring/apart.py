@@ -12,6 +12,7 @@ from torch import overrides
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes
 
+from graphbench.capture import ambient
 from graphbench.capture.gaps import modes_put_back
 from graphbench.errors import UsageError
 from graphbench.put_back import all_put_back, put_back
@@ -35,7 +36,7 @@ def apart(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         _refuse_what_cannot_be_left()
-        with all_put_back(), modes_put_back(), _disable_current_modes(), _function_modes_left():
+        with all_put_back(), ambient.kept(), modes_put_back(), _disable_current_modes(), _function_modes_left():
             return function(*args, **kwargs)
 
     outside: Callable[P, R] = torch.compiler.disable(called)
