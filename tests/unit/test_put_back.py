@@ -16,10 +16,16 @@ class Heir(Owner):
 
 
 def test_an_attribute_is_what_it_was_also_when_the_block_raises() -> None:
-    with pytest.raises(KeyError), replaced(Owner, "name", "stand-in"):
-        assert Owner.name == "stand-in"
-        raise KeyError
-    assert Owner.name == "own"
+    seen: list[str] = []
+
+    def fails() -> None:
+        with replaced(Owner, "name", "stand-in"):
+            seen.append(Owner.name)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert [*seen, Owner.name] == ["stand-in", "own"]
 
 
 def test_an_inherited_attribute_is_inherited_again() -> None:
@@ -30,12 +36,13 @@ def test_an_inherited_attribute_is_inherited_again() -> None:
 
 def test_an_exit_that_never_ran_is_made_up_for_by_the_block_around_it() -> None:
     undone: list[str] = []
+    missed, last = put_back(lambda: undone.append("missed")), put_back(lambda: undone.append("last"))
     with all_put_back():
         with put_back(lambda: undone.append("outer")):
-            put_back(lambda: undone.append("missed")).__enter__()
+            missed.__enter__()
             assert undone == []
         assert undone == ["missed", "outer"]
-        put_back(lambda: undone.append("last")).__enter__()
+        last.__enter__()
     assert undone == ["missed", "outer", "last"]
 
 
