@@ -9,15 +9,18 @@ from __future__ import annotations
 import binascii
 import math
 import struct
+import sys
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from graphbench.jsonvalues import INT64, Mismatch, at, describe, entries, integer, number, string
 
 MAX_COLUMN = 1_000_000
+MAX_CONSTANT_ENTRIES = 4_000_000  # a few bytes of text claim any number of them
+CONSTANT_ENTRIES_PER_BYTE = 8
 POOLED_FROM = 16  # entries: a shorter column is no longer than what would refer to it
 _WHOLE: tuple[tuple[str, str, int, int], ...] = (
     ("u2", "H", 0, 1 << 16),
@@ -29,6 +32,36 @@ _CODES: Mapping[str, tuple[str, int]] = MappingProxyType(
 )
 
 Column = tuple[Any, ...]
+_decode_base64: Callable[[str], bytes] = (
+    partial(binascii.a2b_base64, strict_mode=True) if sys.version_info >= (3, 11) else partial(b64decode, validate=True)
+)
+
+
+class Constants:
+    """The constant columns of what is read, each distinct one made once, and a bound on all of them together.
+
+    Args:
+        text_bytes: length of what is read; it may claim 8 entries a byte and 4 million more, 64 times its size.
+    """
+
+    def __init__(self, text_bytes: int) -> None:
+        self._made: dict[tuple[type, float, int], Column] = {}
+        self._left = MAX_CONSTANT_ENTRIES + CONSTANT_ENTRIES_PER_BYTE * text_bytes
+
+    def column(self, value: float, count: int) -> Column:
+        """So many times a value.
+
+        Raises:
+            Mismatch: more entries than the text may claim.
+        """
+        key = (type(value), value, count)
+        made = self._made.get(key)
+        if made is None:
+            self._left -= count
+            if self._left < 0:
+                raise Mismatch(f"{count} entries more of constant columns", "columns that fit the length of the text")
+            made = self._made[key] = (value,) * count
+        return made
 
 
 class ColumnPool:
@@ -46,19 +79,28 @@ class ColumnPool:
         self._seen: dict[int, tuple[int, Column]] = {}
 
     @classmethod
-    def read(cls, plain: Any) -> ColumnPool:
+    def read(cls, plain: Any, constants: Constants | None = None) -> ColumnPool:
         """The pool of a document: a list of columns, each packed or a list of numbers.
+
+        Args:
+            plain: the list.
+            constants: those of all that is read, of which this may be a part.
 
         Raises:
             Mismatch: it is none, or one of its columns is damaged.
         """
         if type(plain) is not list:
             raise Mismatch(describe(plain), "a list of columns")
-        return cls(entries(unpack, plain))
+        shared = Constants(0) if constants is None else constants
+        return cls(entries(lambda packed: unpack(packed, shared), plain))
 
     def packed(self) -> list[Any]:
         """What `read` reads."""
-        return entries(pack, self.columns)
+        left, packed = MAX_CONSTANT_ENTRIES, []
+        for column in self.columns:
+            packed.append(pack(column, most_constant=min(left, MAX_COLUMN)))
+            left -= len(column) if isinstance(packed[-1], dict) and "constant" in packed[-1] else 0
+        return packed
 
     def decode(self, value: Any, *, integral: bool) -> Column:
         """A column from a document's field: a list of numbers, or the index of a column of the pool.
@@ -112,13 +154,13 @@ def plain_column(column: Any, *, integral: bool) -> list[Any]:
     """
     if type(column) is not tuple:
         raise Mismatch(describe(column), "a tuple of numbers")
-    return entries(integer if integral else number, column)
+    return entries(integer if integral else _entry, column)
 
 
-def pack(column: Column) -> Any:
-    """The shortest form of a column of finite numbers: see `unpack`."""
+def pack(column: Column, *, most_constant: int = MAX_COLUMN) -> Any:
+    """The shortest form of a column of finite numbers, see `unpack`; `constant` for up to so many entries."""
     low, high = min(column), max(column)
-    if low == high:
+    if low == high and len(column) <= most_constant:
         return {"constant": number(low), "n": len(column)}
     if _is_whole(column) or all(map(_is_integral, column)):
         for name, code, least, limit in _WHOLE:
@@ -129,7 +171,7 @@ def pack(column: Column) -> Any:
     return _base64("f8", "d", column)
 
 
-def unpack(packed: Any) -> Column:
+def unpack(packed: Any, constants: Constants) -> Column:
     """A column: a list of numbers, `{"constant": v, "n": n}`, or base64 of little-endian `u2`, `i4`, `i8` or `f8`.
 
     Raises:
@@ -137,17 +179,18 @@ def unpack(packed: Any) -> Column:
     """
     if type(packed) is list:
         return _numbers(packed, integral=False)
-    if type(packed) is not dict or not packed:
+    if type(packed) is not dict:
         raise Mismatch(describe(packed), "a packed column or a list of numbers")
-    if packed.keys() == {"constant", "n"}:
-        count = packed["n"]
-        if type(count) is not int or not 0 <= count <= MAX_COLUMN:
-            raise Mismatch(f"n = {count}", f"a whole number up to {MAX_COLUMN}")
-        return _constant(at(".constant", number, packed["constant"]), count)
-    name = next(iter(packed))
-    if len(packed) != 1 or name not in _CODES:
+    if len(packed) == 1:
+        ((name, encoded),) = packed.items()
+        if name in _CODES:
+            return _from_base64(name, encoded)
+    if packed.keys() != {"constant", "n"}:
         raise Mismatch(describe(packed), f"a list, constant and n, or one of {', '.join(_CODES)}")
-    return _from_base64(name, packed[name])
+    count = packed["n"]
+    if type(count) is not int or not 0 <= count <= MAX_COLUMN:
+        raise Mismatch(f"n = {describe(count)}", f"a whole number up to {MAX_COLUMN}")
+    return constants.column(at(".constant", _entry, packed["constant"]), count)
 
 
 def _base64(name: str, code: str, numbers: Any) -> dict[str, str]:
@@ -160,21 +203,30 @@ def _from_base64(name: str, encoded: Any) -> Column:
     if type(encoded) is not str:
         at(f".{name}", string, encoded)
     try:
-        data = b64decode(encoded, validate=True)
+        data = _decode_base64(encoded)
     except (binascii.Error, ValueError) as error:
         raise Mismatch(f"bad base64 ({error})", "base64") from error
     if len(data) % size:
         raise Mismatch(f"{len(data)} bytes", f"a multiple of {size} bytes")
     values = struct.unpack(f"<{len(data) // size}{code}", data)
-    if name == "f8" and not math.isfinite(sum(values)):
-        return tuple(entries(number, values))
+    # The norm is a quick bound of all; it is no number if one of them is none.
+    if name == "f8" and not math.hypot(*values) < INT64:
+        return tuple(entries(_entry, values))
     return values
 
 
 def _numbers(values: list[Any], integral: bool) -> Column:
     if not values or _is_fit(values, {int} if integral else {int, float}):
         return tuple(values)
-    return tuple(entries(integer if integral else number, values))
+    return tuple(entries(integer if integral else _entry, values))
+
+
+def _entry(value: Any) -> int | float:
+    """Accept a number of at most 64 bits: with larger ones sums and squares would leave a float's range."""
+    accepted = number(value)
+    if not -INT64 <= accepted < INT64:
+        raise Mismatch(describe(value), "a number of at most 64 bits")
+    return accepted
 
 
 def _is_fit(values: Column | list[Any], allowed: set[type]) -> bool:
@@ -193,9 +245,3 @@ def _is_whole(column: Column) -> bool:
 
 def _is_integral(value: float) -> bool:
     return type(value) is int or float(value).is_integer()
-
-
-@lru_cache(maxsize=256, typed=True)
-def _constant(value: float, count: int) -> Column:
-    """Few constant columns occur, in every document the same: they share one tuple."""
-    return (value,) * count

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from graphbench.errors import ConservationError, ProfileFormatError
 from graphbench.measurements import EVENT_TIMERS, Measurement, RunRecord
+from graphbench.plaintext import quoted
 from graphbench.records import Phase, ProfileRecord, RegionRecord, Side
 from graphbench.step_records import END, START, TIMELINE_KINDS, StepRecord
 
@@ -33,7 +34,7 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
     Structure: keys and names are unique, roles, fates and rows refer to what exists, a measurement is `ok` exactly when
     it has samples and otherwise says why not, its columns are equally long, a shared one has the samples of the row
     that it names, and one timer made everything. A step's rows lie in its places and user phases, and its timeline
-    names its rows.
+    names its rows. No size is negative, and what nodes hold at a region's peak adds up to it.
     Sums, per sample, within 0.5 % or 1 µs: on a device rows + beside + unattributed - overlap = busy; in a run with a
     `wrapper_ns` column rows + wrapper - overlap = busy, and on the CPU = wall, while events leave out the host's part
     of it and know no overlap. Rows without a time explain nothing.
@@ -50,6 +51,7 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
     for region in record.regions:
         _check_region(path, region)
         _check_shared(path, region)
+        _check_memory(path, region)
     _check_walls(path, record)
     _check_outer_references(path, record)
     if record.step:
@@ -262,6 +264,25 @@ def _check_walls(path: str, record: ProfileRecord) -> None:
         _check_signs(path, "step.plain_wall_ns", record.step.plain_wall_ns)
 
 
+def _check_memory(path: str, region: RegionRecord) -> None:
+    """Nodes hold the region's peak together, or nothing is known of either; the node that it is reached at is one."""
+    where = f"regions[{region.key}]"
+    sizes = [region.captured_bytes, region.spilled_bytes]
+    sizes += [side.peak_bytes for _, side in _sides(region) if side.peak_bytes is not None]
+    held = [node.peak_bytes for node in region.nodes if node.peak_bytes is not None]
+    _check_signs(path, f"{where}: its sizes", [*sizes, *held])
+    if (region.peak_node is None) != (region.peak_bytes is None):
+        raise _fail(path, f"{where}.peak_node", f"{region.peak_node}", "a node exactly when there is a peak")
+    if region.peak_bytes is None:
+        if held:
+            raise _fail(path, f"{where}.nodes", "a peak_bytes", "none, as the region has no peak")
+        return
+    _check_known(path, f"{where}.peak_node", (str(region.peak_node),), {node.name for node in region.nodes}, "a node")
+    if sum(held) != region.peak_bytes or len(held) != len(region.nodes):
+        found = f"{region.peak_bytes} bytes, of which {len(held)} of {len(region.nodes)} nodes hold {sum(held)}"
+        raise _fail(path, f"{where}.peak_bytes", found, "what all nodes hold together")
+
+
 def _check_shared(path: str, region: RegionRecord) -> None:
     """A row measured in the place of another one has its very samples: nothing else could have been measured."""
     calls = {node.name: node.isolated for node in region.nodes}
@@ -341,10 +362,11 @@ def _check_sums(path: str, where: str, run: RunRecord, rows: list[Measurement]) 
 
 
 def _compare(path: str, where: str, index: int, left: str, left_ns: float, right: str, right_ns: float) -> None:
-    if abs(left_ns - right_ns) > max(RELATIVE_TOLERANCE * abs(right_ns), ABSOLUTE_TOLERANCE_NS):
+    # Asked this way round, since a sum that is beyond a float's range compares as neither more nor less.
+    if not abs(left_ns - right_ns) <= max(RELATIVE_TOLERANCE * abs(right_ns), ABSOLUTE_TOLERANCE_NS):
         raise ConservationError(
-            f"{path}: {where}: in sample {index}, {left} is {left_ns:.0f} ns, expected {right} = {right_ns:.0f} ns "
-            "(within 0.5 % or 1 µs)",
+            f"{path}: {quoted(where, 300)}: in sample {index}, {left} is {left_ns:.0f} ns, "
+            f"expected {right} = {right_ns:.0f} ns (within 0.5 % or 1 µs)",
             hint="rows were lost or counted twice; measure again, and report it if it happens again",
             subject=where,
         )

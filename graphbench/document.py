@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
-from contextlib import suppress
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
+from graphbench import checksum
 from graphbench.codec import codec
 from graphbench.collector import collector_paused
-from graphbench.columnpool import ColumnPool
+from graphbench.columnpool import ColumnPool, Constants
 from graphbench.conservation import check
-from graphbench.errors import ProfileFormatError, UsageError
+from graphbench.errors import ProfileFormatError
+from graphbench.files import read_bounded, write_whole
 from graphbench.jsonvalues import Mismatch, at, describe
 from graphbench.quickcodec import quick_decoder
 from graphbench.records import ProfileRecord
+from graphbench.units import format_bytes
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """2: a row's device kernels carry their launches; clocks, batches, Triton's choices and what
-backward nodes differentiate were added."""
+backward nodes differentiate were added. 5: peak memory of sides, regions and nodes, spilled inputs and the memory
+budget were added."""
+MAX_FILE_BYTES = 1 << 30
+"""16 times a profile of 10,000 nodes that all have samples of their own. Memory bound: see `read`."""
 _COLUMNS = "columns"  # beside the fields of the record
+# Lone surrogates, which UTF-8 lacks, and what a terminal obeys instead of showing it.
+_ESCAPED = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _NOT_A_PROFILE = "pass a profile.json written by `graphbench run` or Profile.save"
 
 __all__ = ["SCHEMA_VERSION", "check", "dumps", "loads", "read", "write"]
@@ -34,7 +41,8 @@ def read(path: str | os.PathLike[str]) -> ProfileRecord:
         path: file written by `write`.
 
     Raises:
-        ProfileFormatError: no such file, not a file, unreadable, not a profile, a wrong field, or a newer schema.
+        ProfileFormatError: no such file, not a file, unreadable, longer than `MAX_FILE_BYTES`, not a profile, damaged,
+            a wrong field, or a newer schema.
         ConservationError: its rows do not add up.
     """
     file = Path(path)
@@ -42,7 +50,12 @@ def read(path: str | os.PathLike[str]) -> ProfileRecord:
         found = "a directory" if file.is_dir() else "something that is no regular file" if file.exists() else "no file"
         raise ProfileFormatError(str(file), None, found, "a saved profile", hint=_NOT_A_PROFILE)
     try:
-        text = file.read_bytes().decode("utf-8")
+        content = read_bounded(file, MAX_FILE_BYTES)
+        if content is None:
+            found, hint = f"a file of {format_bytes(file.stat().st_size)}", "document.loads reads text of any length"
+            expected = f"at most {format_bytes(MAX_FILE_BYTES)}"
+            raise ProfileFormatError(str(file), None, found, expected, hint=hint)
+        text = content.decode("utf-8")
     except OSError as error:
         raise ProfileFormatError(
             str(file), None, f"an unreadable file ({error.strerror})", "a saved profile"
@@ -50,7 +63,7 @@ def read(path: str | os.PathLike[str]) -> ProfileRecord:
     except UnicodeDecodeError as error:
         found = f"no UTF-8 text (byte {error.start})"
         raise ProfileFormatError(str(file), None, found, "a saved profile", hint=_NOT_A_PROFILE) from error
-    return loads(text, path=str(file))
+    return _load(text, content, str(file))
 
 
 def write(record: ProfileRecord, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -67,26 +80,7 @@ def write(record: ProfileRecord, path: str | os.PathLike[str], *, overwrite: boo
         ConservationError: the rows do not add up.
     """
     file = Path(path)
-    text = dumps(record, path=str(file))
-    if file.is_dir():
-        raise UsageError(f"cannot write {file}: it is a directory", hint="name a file", subject=str(file))
-    if file.exists() and not overwrite:
-        hint = "choose another path, or overwrite it: --force on the command line, overwrite=True in Python"
-        raise UsageError(f"{file} exists and is not overwritten", hint=hint, subject=str(file))
-    # A name of its own instead of tempfile's: the file keeps the permissions that the user's umask gives.
-    temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
-    except OSError as error:
-        hint = "check that the folder exists and is writable"
-        raise UsageError(f"cannot write {file}: {error.strerror}", hint=hint, subject=str(file)) from error
-    finally:
-        with suppress(OSError):  # what went wrong before is what matters
-            temporary.unlink(missing_ok=True)
+    write_whole(file, dumps(record, path=str(file)), overwrite=overwrite)
 
 
 def dumps(record: ProfileRecord, *, compact: bool = True, path: str = "profile") -> str:
@@ -94,8 +88,9 @@ def dumps(record: ProfileRecord, *, compact: bool = True, path: str = "profile")
 
     Args:
         record: the profile; it is checked first.
-        compact: store each distinct long column once and packed, in `columns`, and its index where it belongs; `False`
-            writes every sample as a number where it belongs, for other programs. Both read back.
+        compact: store each distinct long column once and packed, in `columns`, and its index where it belongs, with a
+            checksum in front; `False` writes every sample as a number where it belongs, for other programs, without
+            one. Both read back.
         path: what to call the profile in messages.
 
     Raises:
@@ -113,34 +108,44 @@ def dumps(record: ProfileRecord, *, compact: bool = True, path: str = "profile")
         raise ProfileFormatError(path, mismatch.field, mismatch.found, mismatch.expected, hint=hint) from mismatch
     check(record, path=path)
     separators = (",", ":") if compact else None
-    return json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=separators) + "\n"
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=separators) + "\n"
+    text = text if text.isascii() else _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return checksum.with_checksum(text) if compact else text
 
 
 def loads(text: str, *, path: str = "profile") -> ProfileRecord:
     """Turn JSON text into a profile and prove that it is whole.
 
     Args:
-        text: what `dumps` made.
+        text: what `dumps` made, or another program; only of a text without a checksum is none proven.
         path: what to call the profile in messages.
 
     Raises:
-        ProfileFormatError: not JSON, a wrong, missing or unknown field, or a newer schema.
+        ProfileFormatError: not JSON, damaged, a wrong, missing or unknown field, or a newer schema.
         ConservationError: its rows do not add up.
     """
+    return _load(text, checksum.encoded(text), path)
+
+
+def _load(text: str, content: bytes, path: str) -> ProfileRecord:
+    """A profile from its text, of which `content` are the bytes."""
     with collector_paused():
-        record = _decode(_parse(text, path), path)
+        plain = _parse(text, path)
+        if isinstance(plain, dict) and checksum.FIELD in plain:
+            checksum.verify(plain.pop(checksum.FIELD), content, path)
+        record = _decode(plain, Constants(len(content)), path)
         check(record, path=path)
     return record
 
 
-def _decode(plain: Any, path: str) -> ProfileRecord:
+def _decode(plain: Any, constants: Constants, path: str) -> ProfileRecord:
     if not isinstance(plain, dict):
         raise ProfileFormatError(path, None, describe(plain), "an object", hint=_NOT_A_PROFILE)
     if "schema_version" not in plain:
         raise ProfileFormatError(path, "schema_version", "no such field", "it to be present", hint=_NOT_A_PROFILE)
     _check_version(plain["schema_version"], path)
     try:
-        pool = at(f".{_COLUMNS}", ColumnPool.read, plain.pop(_COLUMNS, []))
+        pool = at(f".{_COLUMNS}", ColumnPool.read, plain.pop(_COLUMNS, []), constants)
         record = _record(plain, pool)
     except Mismatch as mismatch:
         raise ProfileFormatError(path, mismatch.field, mismatch.found, mismatch.expected) from mismatch

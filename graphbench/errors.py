@@ -6,20 +6,29 @@ GraphbenchError                 base: message, hint, exit code 1
 ├─ CaptureError                 nothing was captured, or the user's code raised
 ├─ ProvenanceError              Inductor's graph does not fit what was compiled
 ├─ IsolationError               a node or kernel call cannot be run alone
+│  └─ DoesNotFitError           its copies need more memory than there is
 ├─ TimingError                  a measurement that must not become a number
 │  ├─ RecordsLostError          the instrument dropped records
 │  ├─ OffThreadLaunchError      kernels that no label claims
 │  ├─ AttributionError          a call without a kernel, or a kernel without a call
 │  └─ ClockError                the instrument's clock is not in nanoseconds
+├─ FaultError                   what kept a unit from being measured: the row says so, the run goes on
+│  ├─ UnitTimeoutError          it took longer than it may
+│  └─ ContextLostError          the device cannot be used any more in this process
+├─ JournalError                 a run's journal that cannot be written
 ├─ ProfileFormatError           a profile that cannot be read
 └─ ConservationError            a profile whose rows do not add up
 """
 
 from __future__ import annotations
 
+from graphbench.plaintext import clean_lines, quoted
+
+_QUOTED = 300  # characters of what a message quotes of a profile
+
 
 class GraphbenchError(Exception):
-    """Base of all graphbench errors.
+    """Base of all graphbench errors. Message and hint are safe to print, whatever they quote.
 
     Args:
         message: what failed, on which subject, what was found and what was expected.
@@ -30,9 +39,9 @@ class GraphbenchError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None, subject: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(clean_lines(message))
+        self.message = clean_lines(message)
+        self.hint = None if hint is None else clean_lines(hint)
         self.subject = subject
 
     def __str__(self) -> str:
@@ -63,6 +72,10 @@ class IsolationError(GraphbenchError):
     """A node or kernel call cannot be run alone on pooled tensors."""
 
 
+class DoesNotFitError(IsolationError):
+    """What a call needs beside its own tensors is more than the memory that is left."""
+
+
 class TimingError(GraphbenchError):
     """A measurement failed in a way that must not become a number."""
 
@@ -83,6 +96,22 @@ class ClockError(TimingError):
     """The instrument's time stamps are not nanoseconds of the host's clock."""
 
 
+class FaultError(GraphbenchError):
+    """What kept a unit from being measured. Its row carries the message; the other rows are measured."""
+
+
+class UnitTimeoutError(FaultError):
+    """A unit took longer than `unit_timeout_s`."""
+
+
+class ContextLostError(FaultError):
+    """The device's context is broken, by a device-side assert say: nothing runs on it any more in this process."""
+
+
+class JournalError(GraphbenchError):
+    """A run's journal cannot be written, on a full disk say."""
+
+
 class ProfileFormatError(GraphbenchError):
     """A saved profile is unreadable, of a newer schema, or has a wrong field.
 
@@ -94,7 +123,8 @@ class ProfileFormatError(GraphbenchError):
     """
 
     def __init__(self, path: str, field: str | None, found: str, expected: str, *, hint: str | None = None) -> None:
-        where = f"{path}: {field}" if field else path
+        where = f"{path}: {quoted(field, _QUOTED)}" if field else path
+        found, expected = quoted(found, _QUOTED), quoted(expected, 2 * _QUOTED)
         super().__init__(f"{where}: found {found}, expected {expected}", hint=hint, subject=path)
         self.path = path
         self.field = field

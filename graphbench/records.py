@@ -52,7 +52,7 @@ class NodeRecord:
     `arguments` is the prototype that rebuilds the call: nodes as `{"node": name}`, tensors' constants, dtypes, devices
     and slices tagged likewise. `inputs` are the names of the nodes it reads. `backward_isolated` is its own backward
     alone, from random tangents; `backward_in_graph` what it cost in the region's eager backward, where adding up a
-    gradient belongs to the node that brought it last.
+    gradient belongs to the node that brought it last. `peak_bytes` of its results are alive at the region's eager peak.
     """
 
     name: str
@@ -69,6 +69,7 @@ class NodeRecord:
     in_graph: Measurement = NOT_MEASURED
     backward_isolated: Measurement = NOT_MEASURED
     backward_in_graph: Measurement = NOT_MEASURED
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +140,7 @@ class Side:
 
     `wall_ns` are wall times of the same run with no instrument at all, from the call until the device has drained,
     `host_ns` the times to issue it. Where `run` replays CUDA graphs, `graph_nodes` is how many nodes each replay ran.
+    `peak_bytes`: the most that the device's allocator had given out at once, above what it had before the forward.
     """
 
     run: RunRecord | None = None
@@ -146,6 +148,7 @@ class Side:
     wall_ns: tuple[float, ...] = ()
     host_ns: tuple[float, ...] = ()
     graph_nodes: int | None = None
+    peak_bytes: int | None = None
     reason: str = ""
 
 
@@ -189,7 +192,11 @@ class Ambient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionRecord:
-    """One compiled Dynamo graph: `key` is `r0`, `r1`, ...; `compile_id` Dynamo's `frame/recompile`."""
+    """One compiled Dynamo graph: `key` is `r0`, `r1`, ...; `compile_id` Dynamo's `frame/recompile`.
+
+    `captured_bytes` of its inputs were held in memory until it was measured, `spilled_bytes` elsewhere. In its eager
+    forward most bytes of results, `peak_bytes`, are alive when `peak_node` has just run; the nodes' add up to them.
+    """
 
     key: str
     compile_id: str
@@ -209,6 +216,9 @@ class RegionRecord:
     backward: Side = field(default_factory=Side)
     outputs: Comparison | None = None
     captured_bytes: int = 0
+    spilled_bytes: int = 0
+    peak_node: str | None = None
+    peak_bytes: int | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -239,6 +249,7 @@ class Policy:
 
     `noise`: go on sampling until the median is known to this part of itself, or `noise_ms` are up. `batch`: so many
     copies of a tiny unit are also timed back to back. `lock_gpu_clock_mhz`: the SM clock was locked to this.
+    `memory_budget_bytes`: what copies might take; `None` for what was free.
     """
 
     timer: TimerName
@@ -254,6 +265,7 @@ class Policy:
     noise_ms: float = 1000.0
     batch: int | None = None
     lock_gpu_clock_mhz: int | None = None
+    memory_budget_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

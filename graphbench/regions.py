@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import fx
 from graphbench.capture import ambient, graphs
 from graphbench.errors import CaptureError
 from graphbench.execution.replay import CapturedInput, Geometry
+from graphbench.execution.spill import Spilled, captured_bytes, spill
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.measurements import SourceLine, TensorSpec
 from graphbench.records import Ambient, InputRecord, NodeRecord
@@ -22,13 +24,17 @@ REPLACED = "a parameter or buffer was replaced or moved since the region was cap
 
 @dataclass(slots=True, repr=False)
 class Capture:
-    """What a region's first call looked like: values, their records, ambient state. `nbytes`: memory kept alive."""
+    """What a region's first call looked like: values, their records, ambient state.
+
+    `nbytes`: memory that the values alone keep alive. What is `spilled` is among the values while they are present.
+    """
 
     values: list[CapturedInput]
     records: tuple[InputRecord, ...]
     ambient: Ambient
     device: torch.device
     nbytes: int
+    spilled: Spilled | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -56,20 +62,17 @@ class Region:
         assert self.compiled is not None
         return self.compiled(*args)
 
-    def record_call(self, args: Sequence[Any], budget_bytes: int) -> Any:
+    def record_call(self, args: Sequence[Any], budget_left: Callable[[torch.device], int]) -> Any:
         """Run a call and keep its inputs: parameters by reference, other tensors detached.
 
         What the call mutates is found by version counters; inference tensors have none and all count as mutated, and so
         do inputs of user-written Triton kernels, whose writes move no version.
-        Past `budget_bytes` of non-parameter inputs nothing is kept and the region says so.
+        Past the bytes that the budget leaves on their device, other inputs than parameters and buffers are spilled;
+        when that fails nothing is kept, and the region says so.
         """
         records = graphs.input_records(self.gm, args)
         state = ambient.current(tuple(sorted({"cpu", *(tensor.device.type for tensor in tensors_of(list(args)))})))
         versions = [_version(value) for value in args]
-        kept = sum(_held_bytes(value, record.kind) for value, record in zip(args, records, strict=True))
-        if kept > budget_bytes:
-            self.problem = f"its inputs hold {kept} bytes, more than the capture budget of {budget_bytes} bytes left"
-            return self.compiled_call(args)
         captured = [_captured(value) for value in args]
         device = device_of(tensors_of(list(args)))
         result = self.compiled_call(args)
@@ -78,14 +81,43 @@ class Region:
             record.name in hidden or _is_mutated(entry, version)
             for record, entry, version in zip(records, captured, versions, strict=True)
         ]
-        self.capture = Capture(
-            values=[replace(entry, mutated=flag) for entry, flag in zip(captured, mutated, strict=True)],
-            records=tuple(replace(record, mutated=flag) for record, flag in zip(records, mutated, strict=True)),
-            ambient=state,
-            device=device,
-            nbytes=kept,
-        )
+        owned = [value for value, record in zip(args, records, strict=True) if record.kind in ("parameter", "buffer")]
+        values = [replace(entry, mutated=flag) for entry, flag in zip(captured, mutated, strict=True)]
+        records = tuple(replace(record, mutated=flag) for record, flag in zip(records, mutated, strict=True))
+        capture = Capture(values, records, state, device, captured_bytes(values, owned))
+        self.capture = self._within(capture, owned, budget_left(device))
         return result
+
+    def _within(self, capture: Capture, owned: list[torch.Tensor], budget_bytes: int) -> Capture | None:
+        """The capture, its inputs spilled where they are more than a budget; `None` where they cannot be."""
+        if capture.nbytes <= budget_bytes:
+            return capture
+        try:
+            spilled = spill(capture.values, owned)
+        except OSError as error:
+            self.problem = (
+                f"its inputs hold {capture.nbytes} bytes, more than the {budget_bytes} bytes that the capture budget "
+                f"leaves, and cannot be put on disk: {error.strerror or error}"
+            )
+            return None
+        return replace(capture, values=spilled.absent, nbytes=0, spilled=spilled)
+
+    @contextlib.contextmanager
+    def inputs_present(self) -> Iterator[None]:
+        """While inside, inputs that were spilled are there.
+
+        Raises:
+            CaptureError: they cannot be brought back.
+        """
+        capture = self.capture
+        if capture is None or capture.spilled is None:
+            yield
+            return
+        capture.values = capture.spilled.brought_back()
+        try:
+            yield
+        finally:
+            capture.values = capture.spilled.absent
 
     def check_inputs(self) -> None:
         """Compare every captured input with its spec at capture.
@@ -95,7 +127,7 @@ class Region:
         """
         assert self.capture is not None
         for entry, record in zip(self.capture.values, self.capture.records, strict=True):
-            if record.spec is None:
+            if record.spec is None or not isinstance(entry.value, torch.Tensor):
                 continue
             found = replace(spec_of(entry.value), requires_grad=record.spec.requires_grad)
             if found != record.spec:
@@ -137,12 +169,3 @@ def _captured(value: Any) -> CapturedInput:
     base = value._base
     geometry = Geometry.of(base) if base is not None and has_storage(base) else None
     return CapturedInput(value.detach(), requires_grad=value.requires_grad, base=geometry)
-
-
-def _held_bytes(value: Any, kind: str) -> int:
-    """Bytes that capturing keeps alive although the model itself might not."""
-    if isinstance(value, list):
-        return sum(_held_bytes(entry, "tensor") for entry in value if not isinstance(entry, torch.nn.Parameter))
-    if not isinstance(value, torch.Tensor) or kind in ("parameter", "buffer") or not has_storage(value):
-        return 0
-    return value.untyped_storage().nbytes()

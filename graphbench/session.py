@@ -21,11 +21,13 @@ from graphbench.capture.breaks import BreakLog
 from graphbench.errors import SetupError, UsageError
 from graphbench.inductor import compile as inductor
 from graphbench.measurements import SourceLine, TensorSpec
+from graphbench.memory import available_bytes
 from graphbench.put_back import put_back
 from graphbench.regions import Capture, Region
 from graphbench.step_records import GraphBreak, Recompile
 
 CAPTURE_BUDGET_BYTES = 8 << 30
+MEMORY_PARTS = 4
 
 
 class ProcessLock:
@@ -65,12 +67,13 @@ class Session:
     """Everything captured since the last `reset`, in the order in which it was compiled.
 
     Args:
-        capture_budget_bytes: what captured inputs may hold beside the models' own parameters and buffers.
+        capture_budget_bytes: what captured inputs may hold beside the models' own parameters and buffers; what is more
+            is spilled. By default 8 GiB, and at most a quarter of the memory that there would be without them.
         breaks: where breaks and recompiles are read. The first session reads from the start of the process: it is made
             when a graph is captured, and what broke before would be lost.
     """
 
-    def __init__(self, capture_budget_bytes: int = CAPTURE_BUDGET_BYTES, breaks: BreakLog | None = None) -> None:
+    def __init__(self, capture_budget_bytes: int | None = None, breaks: BreakLog | None = None) -> None:
         self.regions: list[Region] = []
         self.empty_graphs = 0
         self.tick = 0
@@ -98,9 +101,18 @@ class Session:
         return sum(region.capture.nbytes for region in self.regions if region.capture is not None)
 
     @property
-    def budget_left_bytes(self) -> int:
-        """Bytes that captured values may still keep alive."""
-        return max(0, self._budget - self.captured_bytes)
+    def spilled_bytes(self) -> tuple[int, int]:
+        """Bytes of captured inputs in pinned host memory, and on disk."""
+        spilled = [capture.spilled for region in self.regions if (capture := region.capture) and capture.spilled]
+        return sum(entry.host_bytes for entry in spilled), sum(entry.disk_bytes for entry in spilled)
+
+    def budget_left_bytes(self, device: torch.device) -> int:
+        """Bytes that captured values may still keep alive on a device."""
+        held, budget = self.captured_bytes, self._budget
+        if budget is None:
+            free = available_bytes(device)
+            budget = CAPTURE_BUDGET_BYTES if free is None else min(CAPTURE_BUDGET_BYTES, (free + held) // MEMORY_PARTS)
+        return max(0, budget - held)
 
     @contextmanager
     def in_use(self, what: str) -> Iterator[None]:

@@ -76,6 +76,22 @@ def tensors_of(tree: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
+def without_graph(tree: Any) -> Any:
+    """A nested result with its values alone: what autograd saved below it can be freed."""
+    return pytree.tree_map(lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+
+def on_host(tree: Any) -> Any:
+    """A nested result's values on the CPU, where keeping them takes no device memory. What cannot be moved stays."""
+
+    def moved(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        return leaf.detach().to("cpu") if has_storage(leaf) else leaf.detach()
+
+    return pytree.tree_map(moved, tree)
+
+
 def device_named(given: str | torch.device) -> torch.device:
     """The device of `device=`, with its index.
 

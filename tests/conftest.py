@@ -67,6 +67,12 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
 
 
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`graphbench run` measures in the test's process, where it can be looked at, unless it is told --supervise."""
+    monkeypatch.setattr("graphbench.cli.run.SUPERVISE", False)
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compare a text with `tests/golden/NAME`; `--update-golden` writes it."""

@@ -51,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         arguments = build_parser().parse_args(words)
+        arguments.words = tuple(words)
         command: Command[Any] = arguments.command
         code = command.execute(arguments)
     except GraphbenchError as error:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar
 
 from graphbench.errors import GraphbenchError, UsageError
+from graphbench.files import write_whole
 
 if TYPE_CHECKING:
     from graphbench.measurements import Measurement
@@ -174,7 +175,7 @@ def refuse_overwrite(files: Mapping[str, Path], *, force: bool) -> None:
     Raises:
         UsageError: one does, and `force` is not set.
     """
-    existing = [str(path) for path in files.values() if path.exists()]
+    existing = [str(path) for path in files.values() if os.path.lexists(path)]
     if existing and not force:
         raise UsageError(
             f"will not overwrite {', '.join(existing)}",
@@ -184,16 +185,16 @@ def refuse_overwrite(files: Mapping[str, Path], *, force: bool) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a report.
+    """Write a report, over whatever has its name; a symbolic link is replaced, not followed.
 
     Raises:
         UsageError: the path cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", subject=str(path)) from error
+    write_whole(path, text if text.endswith("\n") else f"{text}\n", overwrite=True)
 
 
 def emit(text: str) -> None:

@@ -19,9 +19,12 @@ from graphbench.cli.explain import ExplainedCall
 from graphbench.cli.measure_flags import MeasureOptions
 from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
-from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSpec, as_inputs, load_inputs, make_inputs
+from graphbench.measuring.step import WARMUP_STEPS, profile_step
+from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSpec, as_inputs, make_inputs
+from graphbench.models.saved_inputs import load_inputs
 from graphbench.models.sources import BuiltModel, ModelSource, build_model
 from graphbench.records import HELD_NOTE
+from graphbench.runs.ledger import Ledger
 from graphbench.session import backend, current
 
 
@@ -67,8 +70,16 @@ def pick_device(asked: str | None) -> str:
     return str(device)
 
 
-def measure_job(job: Job, options: MeasureOptions) -> api.Profile:
+def measure_job(
+    job: Job, options: MeasureOptions, *, ledger: Ledger | None = None, leave: Callable[[], None] | None = None
+) -> api.Profile:
     """Build the model, compile it with this backend and profile one call, or one training step.
+
+    Args:
+        job: what to measure.
+        options: how.
+        ledger: as of `graphbench.measuring.whole.measure_session`.
+        leave: likewise.
 
     Raises:
         GraphbenchError: what went wrong, the model's own exceptions included (as `CaptureError`).
@@ -86,14 +97,15 @@ def measure_job(job: Job, options: MeasureOptions) -> api.Profile:
     explained = ExplainedCall(call, built.subject, hint=_dtype_hint(job, inputs))
     with _told_once():
         try:
-            profile = api.profile(explained, subject=built.subject, **options.keywords())
+            found = api.measure_options({"subject": built.subject, **options.keywords()})
+            record = profile_step(current(), explained, (), WARMUP_STEPS, (), found, ledger=ledger, leave=leave)
         except CaptureError as error:
             if explained.returned and not current().regions:
                 raise _without_ops(built.subject) from error
             raise
     # Here the process ends with the command: what its session holds is nobody's concern.
-    notes = tuple(note for note in profile.record.notes if not note.startswith(HELD_NOTE))
-    return api.Profile(replace(profile.record, notes=notes))
+    notes = tuple(note for note in record.notes if not note.startswith(HELD_NOTE))
+    return api.checked(replace(record, notes=notes))
 
 
 def _check_options(job: Job, options: MeasureOptions) -> None:

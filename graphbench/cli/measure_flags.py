@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,7 +30,9 @@ class MeasureOptions:
     noise: float | None
     noise_ms: float | None
     batch: int | None
+    memory_budget: int | None
     lock_gpu_clock: int | None
+    unit_timeout_s: float | None
     progress: bool | None
 
     def __post_init__(self) -> None:
@@ -58,6 +61,21 @@ def add_measure_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("measuring")
     _add_instrument_flags(group)
     _add_sampling_flags(group)
+    group.add_argument(
+        "--memory-budget",
+        type=size,
+        metavar="SIZE",
+        help="what copies of tensors may take on the device, as 8GiB; rows that do not fit are skipped; "
+        "default: what is free there",
+    )
+    group.add_argument(
+        "--unit-timeout",
+        dest="unit_timeout_s",
+        type=positive_float,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long a node or kernel may take before its row fails; default: %(default)g",
+    )
     group.add_argument(
         "--progress",
         action=argparse.BooleanOptionalAction,
@@ -158,6 +176,19 @@ def noise(text: str) -> float:
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected more than 0% and less than 100%, such as 1%")
     return value
+
+
+def size(text: str) -> int:
+    """An argument such as `8GiB`, `512 MiB` or a bare number of bytes, above 0."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B?|B)?", text.strip(), re.ASCII | re.IGNORECASE)
+    nbytes = 0
+    if found is not None:
+        unit = (found[2] or "B").upper()
+        base = 1000 if unit.endswith("B") and "I" not in unit else 1024
+        nbytes = int(float(found[1]) * base ** "BKMGT".index(unit[0]))
+    if nbytes < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a size such as 8GiB or 512MiB")
+    return nbytes
 
 
 def batch_size(text: str) -> int:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphbench.cli.common import (
     EXIT_OK,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphbench.api import Profile
     from graphbench.records import ProfileRecord
 
+PROFILE: Final = "profile.json"
 _SHOWN_FAILURES = 5
 
 
@@ -40,7 +41,7 @@ class OutputOptions:
         """What will be written, by kind."""
         if self.output_dir is None:
             return {}
-        names = {"report": "report.txt", "nodes": "nodes.csv", "fusions": "fusions.csv", "profile": "profile.json"}
+        names = {"report": "report.txt", "nodes": "nodes.csv", "fusions": "fusions.csv", "profile": PROFILE}
         return {kind: self.output_dir / name for kind, name in names.items()}
 
     def check(self) -> None:

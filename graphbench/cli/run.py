@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from graphbench.cli.common import Command, ViewOptions, add_view_flags, pick, positive_int
+from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, positive_int
 from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
 from graphbench.cli.output import OutputOptions, add_output_flags, deliver
+from graphbench.cli.running import (
+    RunDirectory,
+    beginning_lost,
+    check_continued,
+    refuse_complete,
+    supervise,
+    told,
+    work,
+    worker_of,
+)
 from graphbench.errors import UsageError
 from graphbench.models.inputs import FLOAT_DTYPES, SYNTAX, InputSpec, parse_inputs
 from graphbench.models.sources import ModelSource, parse_arguments
+from graphbench.runs.journal import read_journal
+from graphbench.runs.ledger import Ledger
+
+SUPERVISE = True
+"""The default of `--supervise`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +49,11 @@ class RunOptions:
     measure: MeasureOptions
     view: ViewOptions
     output: OutputOptions
+    words: tuple[str, ...]
+    resume: Path | None
+    supervise: bool
+    worker: str | None
+    debug: bool
 
 
 class RunCommand(Command[RunOptions]):
@@ -51,9 +74,15 @@ class RunCommand(Command[RunOptions]):
         add_measure_flags(parser)
         add_view_flags(parser)
         add_output_flags(parser)
+        _add_running_flags(parser)
 
     def read_options(self, arguments: argparse.Namespace) -> RunOptions:
-        """Collect the options; refuse contradictions before anything is imported or built."""
+        """Collect the options; refuse contradictions before anything is imported or built.
+
+        Those of a run that goes on are read from its directory.
+        """
+        if arguments.resume is not None:
+            return self._continued(arguments)
         _check_model_flags(arguments)
         if arguments.input and arguments.example_inputs:
             raise UsageError("--input and --example-inputs exclude each other", subject="--input")
@@ -82,11 +111,58 @@ class RunCommand(Command[RunOptions]):
             measure=pick(MeasureOptions, arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
+            words=arguments.words[arguments.words.index(self.name) + 1 :],
+            resume=None,
+            supervise=arguments.supervise,
+            worker=arguments.worker,
+            debug=arguments.debug,
         )
 
+    def _continued(self, arguments: argparse.Namespace) -> RunOptions:
+        """The options that a run was started with.
+
+        Raises:
+            UsageError: others are given too, or it runs a file that is not named again.
+        """
+        refuse_complete(arguments.resume)
+        started = read_journal(arguments.resume).started
+        parser = Parser(prog=f"graphbench {self.name}")
+        self.prepare_parser(parser)
+        check_continued(arguments, parser.parse_args([]))
+        if started is None:
+            raise beginning_lost(arguments.resume)
+        original = parser.parse_args(started.command)
+        original.words, original.debug = (self.name, *started.command), arguments.debug
+        options = self.read_options(original)
+        file = options.source.file
+        if file is not None and arguments.custom_model_file is None:
+            raise UsageError(
+                f"the run of {arguments.resume} runs the code of {file}: name that file again to allow it",
+                hint=f"graphbench run --resume {arguments.resume} --custom-model-file {file}",
+                subject=str(file),
+            )
+        return replace(options, resume=arguments.resume, supervise=arguments.supervise)
+
     def run(self, options: RunOptions) -> int:
-        """Build, compile, measure, report."""
-        options.output.check()
+        """Build, compile, measure, report: in a worker, which is started again should it crash."""
+        if options.worker is not None:
+            return work(worker_of(options.worker), partial(self._measure, options), leave=True)
+        folder = str(Path.cwd())
+        if options.resume is not None:
+            run, started = RunDirectory.again(options.resume)
+            folder = started.folder
+        else:
+            options.output.check()
+            files = [file for file in (options.source.file, options.example_inputs) if file is not None]
+            run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
+        with told(run):
+            if options.supervise:
+                limit_s = options.measure.unit_timeout_s
+                return supervise(run, options.words, folder, limit_s, debug=options.debug)
+            os.chdir(folder)
+            return work(run, partial(self._measure, options), leave=False)
+
+    def _measure(self, options: RunOptions, run: RunDirectory, ledger: Ledger, leave: Callable[[], None] | None) -> int:
         # Imported here: it needs torch, which show and diff must do without.
         from graphbench.cli.execute import Job, measure_job, pick_device
 
@@ -101,7 +177,11 @@ class RunCommand(Command[RunOptions]):
             compile_mode=options.compile_mode,
             dynamic=options.dynamic,
         )
-        return deliver(measure_job(job, options.measure), options.output, options.view)
+        profile = measure_job(job, options.measure, ledger=ledger, leave=leave)
+        output = options.output
+        if output.output_dir is not None:
+            output = replace(output, output_dir=run.folder)  # which may have been moved since the run was started
+        return deliver(profile, output, options.view)
 
 
 def _add_model_flags(parser: argparse.ArgumentParser) -> None:
@@ -147,6 +227,20 @@ def _add_execution_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dynamic", action=argparse.BooleanOptionalAction, help="torch.compile's dynamic; default: torch decides"
     )
+
+
+def _add_running_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("running")
+    group.add_argument(
+        "--resume", type=Path, metavar="DIR", help="go on with the run of this directory, with the options it had"
+    )
+    group.add_argument(
+        "--supervise",
+        action=argparse.BooleanOptionalAction,
+        default=SUPERVISE,
+        help="measure in a process of its own, which is started again should it crash; default: do",
+    )
+    group.add_argument("--worker", help=argparse.SUPPRESS)
 
 
 def _check_model_flags(arguments: argparse.Namespace) -> None:

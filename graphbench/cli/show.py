@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from graphbench.cli.common import EXIT_OK, Command, ViewOptions, add_view_flags, emit, pick
+from graphbench.cli.output import PROFILE
 from graphbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from graphbench.records import ProfileRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +32,12 @@ class ShowCommand(Command[ShowOptions]):
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `show`."""
-        parser.add_argument("profile", type=Path, metavar="PROFILE", help="a profile.json")
+        parser.add_argument(
+            "profile",
+            type=Path,
+            metavar="PROFILE",
+            help="a profile.json, or the directory of a run, also of one that is not done",
+        )
         parser.add_argument(
             "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
         )
@@ -64,13 +73,25 @@ class ShowCommand(Command[ShowOptions]):
         """Render the profile to stdout."""
         # Imported here: each command pays only for what it uses.
         from graphbench.collector import collector_paused
-        from graphbench.document import read
         from graphbench.report import REPORTERS
 
         keywords = options.view.keywords()
         if options.table is not None:
             keywords["table"] = options.table
         with collector_paused():
-            text = REPORTERS[options.format].render(read(options.profile), **keywords)
+            text = REPORTERS[options.format].render(_read(options.profile), **keywords)
         emit(text)
         return EXIT_OK
+
+
+def _read(path: Path) -> ProfileRecord:
+    """A saved profile, or that of a run's directory: what was measured so far where the run is not done."""
+    from graphbench.document import read
+
+    if not path.is_dir():
+        return read(path)
+    if (path / PROFILE).is_file():
+        return read(path / PROFILE)
+    from graphbench.runs.partial import read_partial
+
+    return read_partial(path)

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from graphbench.errors import first_line
+from graphbench.errors import ContextLostError, JournalError, first_line
 from graphbench.execution.interpreter import NodeVisit, StreamingInterpreter
 from graphbench.execution.replay import CapturedInput, shadow
 from graphbench.measurements import Status
@@ -43,6 +43,8 @@ def run_lowered(gm: fx.GraphModule, inputs: Sequence[Any], visit: NodeVisit, los
             return missing
         try:
             result = visit(node, args, kwargs, call)
+        except (JournalError, ContextLostError):
+            raise
         except Exception as error:  # noqa: BLE001 - whatever an op raises fails its row, not the run
             lost(node, "failed", f"run eagerly it raises {type(error).__name__}: {first_line(error)}")
             return Lost(node.name)

@@ -11,7 +11,9 @@ from graphbench.isolate.compare import compare_trees
 from graphbench.isolate.pool import BlockKey, TensorPool
 from graphbench.isolate.values import synthesize
 from graphbench.measurements import Comparison, ValuePolicy
-from graphbench.tensors import device_allocations, device_of, shares_storage, tensors_of
+from graphbench.tensors import device_allocations, device_of, on_host, shares_storage, tensors_of
+
+KEPT_ON_DEVICE_BYTES = 64 << 20
 
 
 class BenchUnit:
@@ -97,9 +99,9 @@ class BenchUnit:
         )
         # Aliases are judged by what was written below them; fresh results are kept for `compare`.
         self._layouts = [_layout(output) for output in outputs]
-        self._results = [None if any(output is alias for alias in aliases) else output.detach() for output in outputs]
+        self._results = [None if any(output is alias for alias in aliases) else _kept(output) for output in outputs]
         self._written = [original for original in self._originals if self._pool.blocks_of([original]) & self._restored]
-        self._effects = [self._pool.current(original) for original in self._written]
+        self._effects = [_kept(self._pool.current(original)) for original in self._written]
         self.prepare()
 
     def prepare(self) -> None:
@@ -134,6 +136,11 @@ class BenchUnit:
         if not found:
             return Comparison(equal=True, max_abs=0.0, note="a view")
         return compare_trees(found, [output for _, output in fresh] + self._written)
+
+
+def _kept(tensor: torch.Tensor) -> torch.Tensor:
+    """A result to compare with later: a large one is kept on the host, so that it takes no device memory meanwhile."""
+    return on_host(tensor) if tensor.nbytes > KEPT_ON_DEVICE_BYTES else tensor.detach()
 
 
 def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -26,10 +26,24 @@ class Stub:
     device: torch.device
     offset: int
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that `made` keeps."""
+        return self._length() * self.dtype.itemsize
+
+    @property
+    def drawn_bytes(self) -> int:
+        """Bytes that drawing its values takes meanwhile."""
+        return self._length() * max(4, self.dtype.itemsize)
+
+    def _length(self) -> int:
+        """Elements of a storage that holds it."""
+        extent = 1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+        return self.offset + max(extent, 0)
+
     def made(self) -> torch.Tensor:
         """A tensor of this kind, with random values."""
-        extent = 1 + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
-        flat = torch.empty(self.offset + max(extent, 0), dtype=self.dtype, device=self.device)
+        flat = torch.empty(self._length(), dtype=self.dtype, device=self.device)
         synthesize(flat, flat)
         return flat.as_strided(self.shape, self.stride, self.offset)
 
@@ -59,6 +73,12 @@ class HeldArguments:
     def whole(self) -> bool:
         """Whether every tensor was kept."""
         return not any(isinstance(leaf, Stub) for leaf in self._leaves())
+
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes that `made` takes: what was not kept, and the numbers drawn for the largest of it."""
+        sizes = [(leaf.nbytes, leaf.drawn_bytes) for leaf in self._leaves() if isinstance(leaf, Stub)]
+        return sum(size for size, _ in sizes) + max((drawn for _, drawn in sizes), default=0)
 
     def specs(self) -> tuple[TensorSpec, ...]:
         """The call's tensors, in order."""

@@ -12,6 +12,7 @@ from graphbench.errors import IsolationError
 from graphbench.tensors import ALIGNMENT_BYTES, alias, byte_range, spec_of, tensors_of, unpoolable
 
 BlockKey = tuple[int, int]
+PIECE_BYTES = 32 << 20  # blocks are compared in pieces: comparing makes a tensor as long as what it compares
 
 
 class TensorPool:
@@ -103,7 +104,7 @@ class TensorPool:
 
     def changed(self) -> set[BlockKey]:
         """Blocks whose bytes differ from what `restore` would put there."""
-        return {key for key, block in self._blocks.items() if not torch.equal(block, self._kept(key))}
+        return {key for key, block in self._blocks.items() if not _equal(block, self._kept(key))}
 
     def restore(self, keys: Iterable[BlockKey]) -> None:
         """Put blocks back to the originals' bytes, or to the filled-in ones after `fill`.
@@ -125,6 +126,17 @@ class TensorPool:
                 seen.add(id(leaf))
                 values(leaf, self._view(leaf, with_grad=False))
         self._saved = {key: block.clone() for key, block in self._blocks.items()}
+
+
+def copies_bytes(tensors: Iterable[torch.Tensor], device: torch.device) -> int:
+    """Bytes that copying tensors will take on a device, as `TensorPool` copies them; those it refuses take none."""
+    found = [tensor for tensor in tensors if tensor.device.type == device.type and unpoolable(tensor) is None]
+    return sum(high - low for _, low, high, _ in _merged_ranges(found))
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    pairs = zip(one.split(PIECE_BYTES), other.split(PIECE_BYTES), strict=True)
+    return all(torch.equal(*pair) for pair in pairs)
 
 
 def _merged_ranges(tensors: list[torch.Tensor]) -> list[tuple[int, int, int, list[torch.Tensor]]]:

@@ -20,7 +20,7 @@ def synthesize(original: torch.Tensor, pooled: torch.Tensor) -> None:
         elif pooled.is_floating_point() or pooled.is_complex():
             dtype = pooled.dtype if pooled.is_complex() else torch.float32
             drawn = torch.rand(pooled.shape, generator=generator, device=pooled.device, dtype=dtype)
-            pooled.copy_(drawn * 2 - 1)
+            pooled.copy_(drawn.mul_(2).sub_(1))
         else:
             low, high = int(original.min()), int(original.max())
             drawn_int = torch.randint(low, high + 1, pooled.shape, generator=generator, device=pooled.device)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from graphbench.conservation import post_grad_row
 from graphbench.device_records import TritonConfig
 from graphbench.execution.backward import Backward, edges_of
 from graphbench.execution.replay import shadow
@@ -20,11 +21,12 @@ from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measurements import Comparison, Measurement
 from graphbench.measuring.isolating import Call, Isolator
-from graphbench.measuring.runs import Label, WholeRun, unmeasured
+from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, unmeasured
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
 from graphbench.records import KernelRecord, PostGradNode
 from graphbench.regions import Region
+from graphbench.runs.entries import UnitKind, UnitRow
 
 RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias")  # keep values and their order
 
@@ -33,7 +35,9 @@ RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias") 
 class CompiledSide:
     """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far.
 
-    `unfused` has the ops of its lowered graph alone, by post-grad node; `unfused_stopped` says why some are missing.
+    `calls` are counted while kernels are isolated; `stopped` says why that run came to no end. `unfused` has the ops of
+    its lowered graph alone, by post-grad node; `unfused_ran` says that the graph was run for them, `unfused_stopped`
+    why some are missing.
     """
 
     graph: CompiledGraph
@@ -44,6 +48,8 @@ class CompiledSide:
     differences: dict[str, Comparison] = field(default_factory=dict)
     configs: dict[str, TritonConfig | None] = field(default_factory=dict)
     unfused: dict[str, Measurement] = field(default_factory=dict)
+    stopped: str = ""
+    unfused_ran: bool = False
     unfused_stopped: str = ""
 
     @classmethod
@@ -51,6 +57,14 @@ class CompiledSide:
         """Prepare a graph's wrapper and work out what its kernels execute."""
         wrapper = wrappers.prepare(graph)
         return cls(graph, wrapper, owned(graph.post_grad, all_kernels(graph.kernels, wrapper.sites)))
+
+    def recall(self, units: Mapping[tuple[UnitKind, str], UnitRow]) -> None:
+        """Take over what was found of its kernels and ops: by an earlier process, or in a run that came to no end."""
+        phase = self.graph.phase
+        known = {row: unit.measurement for (kind, row), unit in units.items() if kind == "isolated"}
+        self.isolated.update({row: known[row] for row in self.rows() if row in known})
+        rows = {node.name: post_grad_row(phase, node.name) for node in self.graph.post_grad}
+        self.unfused.update({name: known[row] for name, row in rows.items() if row in known})
 
     def row(self, site: Site) -> str:
         """The kernel's key within its region: `forward/name:position`."""
@@ -85,6 +99,8 @@ class CompiledSide:
             expected: node name and eager value by the post-grad node that should hold it.
             tick: called after every isolated kernel.
         """
+        done: set[str] = set()
+        self.calls.clear()
         thread = get_ident()
 
         def on_kernel(site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -92,23 +108,18 @@ class CompiledSide:
                 return function(*args, **kwargs)
             row = self.row(site)
             self.calls[row] = self.calls.get(row, 0) + 1
-            if row in self.isolated:
+            if row in done:
                 return function(*args, **kwargs)
+            done.add(row)
             call = self._call(site, function, args, kwargs)
             result, verdict = isolator.isolate(call, lambda: function(*args, **kwargs))
-            self.isolated[row] = self.stamped(verdict.measurement)
+            self.isolated[row] = verdict.measurement
             self.configs[row] = triton_config(function)
             self._compare(site, args, kwargs, result, expected)
             tick()
             return result
 
         return wrappers.labelled(self.wrapper, on_kernel)
-
-    def stamped(self, measurement: Measurement) -> Measurement:
-        """A backward graph's inputs descend from random tangents, whatever the policy."""
-        if self.graph.phase == "forward" or measurement.values is None:
-            return measurement
-        return replace(measurement, values="synthetic")
 
     def _call(self, site: Site, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         written = wrappers.written_arguments(self.wrapper, site, function, args, kwargs)
@@ -121,7 +132,9 @@ class CompiledSide:
         own = site.key if site.reduces_workspace else site.name
         library = site.kind in ("extern", "fallback", "custom") and not site.reduces_workspace
         identity = site.name if library else (id(self.graph), own)
-        return Call(self.row(site), function, args, kwargs, identity=identity, written=tensors)
+        # A backward graph's inputs descend from random tangents.
+        synthetic = self.graph.phase == "backward"
+        return Call(self.row(site), function, args, kwargs, identity=identity, written=tensors, synthetic=synthetic)
 
     def _compare(
         self,
@@ -150,31 +163,29 @@ class CompiledSide:
             known = self.differences.get(self.row(site), found)
             self.differences[self.row(site)] = max(known, found, key=how_different)
 
-    def records(self, in_graph: Mapping[str, Measurement], reason: str) -> tuple[KernelRecord, ...]:
-        """The graph's kernels with what was measured of them; `reason` says why a side did not run."""
+    def records(self, measured: MeasuredSide) -> tuple[KernelRecord, ...]:
+        """The graph's kernels with what was measured of them, alone and in the run of the side."""
         nodes = {node.name: node for node in self.graph.post_grad}
-        return tuple(self._record(site, nodes, in_graph, reason) for site in self.wrapper.sites)
+        return tuple(self._record(site, nodes, measured) for site in self.wrapper.sites)
 
-    def _record(
-        self, site: Site, nodes: Mapping[str, PostGradNode], in_graph: Mapping[str, Measurement], reason: str
-    ) -> KernelRecord:
+    def _record(self, site: Site, nodes: Mapping[str, PostGradNode], measured: MeasuredSide) -> KernelRecord:
         row = self.row(site)
         ownership = self.ownership.get(site.key, Ownership())
-        absent = unmeasured(reason or "not executed by the replayed call")
+        absent = unmeasured(measured.side.reason or self.stopped or "not executed by the replayed call")
         return KernelRecord(
             key=row,
             phase=self.graph.phase,
             name=site.name,
             handle=site.handle,
             kind=site.kind,
-            calls=self.calls.get(row, 0),
+            calls=self.calls.get(row, 0) or measured.calls.get(row, 0),
             executes=tuple(name for name in nodes if name in ownership.executes | ownership.recomputes),
             recomputes=tuple(name for name in nodes if name in ownership.recomputes),
             parts=tuple((name, ownership.parts[name]) for name in nodes if name in ownership.parts),
             reads=ownership.reads,
             roles=roles(ownership, nodes),
             isolated=self.isolated.get(row, absent),
-            in_graph=in_graph.get(row, absent),
+            in_graph=measured.rows.get(row, absent),
             difference=self.differences.get(row),
             config=self.configs.get(row),
         )
@@ -216,6 +227,7 @@ def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:
         body,
         instrumented=lambda: side.labelling(label),
         values="synthetic",  # its tangents are random
+        follows_forward=True,
         replays_graphs=wrappers.uses_cuda_graphs(side.graph),
     )
 

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import fx
 
-from graphbench.errors import CaptureError
+from graphbench.errors import CaptureError, ContextLostError
 from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import shadow
 from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
 from graphbench.measuring.isolating import Call, Isolator
-from graphbench.measuring.runs import Label, WholeRun, unmeasured
+from graphbench.measuring.runs import Label, WholeRun, replaying, unmeasured
+from graphbench.measuring.unit_sizes import result_bytes
 from graphbench.records import NodeKind, NodeRecord
 from graphbench.regions import Region
-from graphbench.tensors import has_storage, spec_of, tensors_of
+from graphbench.runs.ledger import Book
+from graphbench.tensors import has_storage, on_host, spec_of, tensors_of
 
 VALUES_BUDGET_BYTES = 1 << 30
+VALUES_PARTS = 4
+NODES_PASS = "nodes"
 
 
 @dataclass(slots=True)
 class EagerResults:
-    """What the isolating pass found, by node name; `values` are eager results wanted for comparison with kernels."""
+    """What the isolating pass found, by node name; `values` are eager results wanted for comparison with kernels.
+
+    They and the `result` are kept on the host.
+    """
 
     isolated: dict[str, Measurement] = field(default_factory=dict)
     backward: dict[str, Measurement] = field(default_factory=dict)
@@ -63,45 +70,79 @@ def isolate_nodes(
 
     Args:
         region: a captured region.
-        isolator: times the units.
-        wanted: nodes whose eager value is kept for comparison, up to a budget of 1 GiB.
+        isolator: times the units; what is kept counts as held in its budget.
+        wanted: nodes whose eager value is kept for comparison, up to 1 GiB and a quarter of what the budget leaves.
         tick: called after every node.
 
     Returns:
         Results by node. When the run stops early, the nodes behind it are missing and `stopped` says why.
     """
     found = EagerResults()
+    _recall(found, isolator.book)
+    if NODES_PASS in isolator.book.stopped or isolator.guard.is_lost():
+        found.stopped = isolator.book.stopped.get(NODES_PASS, isolator.guard.reason)
+        return found
+    isolator.book.begin("pass", NODES_PASS)
     kinds = {node.name: node.kind for node in region.nodes}
-    held = 0
     capture = region.capture
     assert capture is not None
+    left = isolator.budget.left_bytes() if capture.device.type == "cpu" else None
+    room = VALUES_BUDGET_BYTES if left is None else min(VALUES_BUDGET_BYTES, left // VALUES_PARTS)
     rng = RngState(capture.device)
     torch.clear_autocast_cache()
 
     def visit(node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
-        nonlocal held
+        nonlocal room
         if kinds[node.name] == "state":
             result = call()
             found.isolated[node.name] = unmeasured("sets state only; runs, but is no timed row")
             found.backward[node.name] = unmeasured("sets state only")
         else:
+            found.kinds[node.name] = kinds[node.name]
             result = _isolate_node(node, args, kwargs, call, isolator, found)
         found.outputs[node.name] = tuple(spec_of(tensor) for tensor in tensors_of(result))
-        if node.name in wanted and isinstance(result, torch.Tensor) and has_storage(result):
-            held += result.nbytes
-            if held <= VALUES_BUDGET_BYTES:
-                found.values[node.name] = result.detach().clone()
+        comparable = node.name in wanted and isinstance(result, torch.Tensor) and has_storage(result)
+        if comparable and result.nbytes <= room:
+            found.values[node.name] = result.detach().to("cpu", copy=True)
+            room -= result.nbytes
+            if result.device.type == "cpu":
+                isolator.budget.held_bytes += result.nbytes
         tick()
         return result
 
     try:
-        found.result = run_eager(region.gm, shadow(capture.values), visit)
-    except CaptureError as error:
-        found.stopped = error.message
-        if error.subject in kinds:
-            found.isolated[error.subject] = Measurement(status="failed", reason=error.message)
-    found.draws = rng.moved()
+        with replaying(f"{region.key} eager"):
+            args = shadow(capture.values)
+        # Its graph would keep everything that autograd saved until the region is done.
+        found.result = on_host(run_eager(region.gm, args, visit))
+    except (CaptureError, ContextLostError) as error:
+        _stopped(found, isolator, error, kinds)
+    found.draws = not isolator.guard.is_lost() and rng.moved()
     return found
+
+
+def _stopped(
+    found: EagerResults, isolator: Isolator, error: CaptureError | ContextLostError, kinds: Collection[str]
+) -> None:
+    """Note why the run came to no end. Of a lost device, the unit that lost it has told already."""
+    if isinstance(error, ContextLostError):
+        isolator.book.stop(NODES_PASS, error.message)
+        isolator.guard.leave_if_lost()
+    if isolator.guard.lost:
+        found.stopped = isolator.guard.reason
+        _recall(found, isolator.book)
+        return
+    found.stopped = error.message
+    if error.subject is not None and error.subject in kinds:
+        found.isolated[error.subject] = Measurement(status="failed", reason=error.message)
+
+
+def _recall(found: EagerResults, book: Book) -> None:
+    """Take over what was found of the nodes: by an earlier process, or in a run that came to no end."""
+    for (kind, row), unit in book.units.items():
+        (found.isolated if kind == "isolated" else found.backward)[row] = unit.measurement
+        if unit.has_effect is False or unit.is_view:
+            found.kinds[row] = "host" if unit.has_effect is False else "view"
 
 
 def _isolate_node(
@@ -113,7 +154,16 @@ def _isolate_node(
     found: EagerResults,
 ) -> Any:
     function = _function_of(node)
-    unit = Call(node.name, function, args, kwargs, identity=node.target, state=_live_state(), with_grad=True)
+    unit = Call(
+        node.name,
+        function,
+        args,
+        kwargs,
+        identity=node.target,
+        state=_live_state(),
+        with_grad=True,
+        result_bytes=0 if found.kinds.get(node.name) == "view" else result_bytes(node.meta.get("example_value")),
+    )
     found.backward[node.name] = isolator.isolate_backward(unit)  # before the real call may write its arguments
     result, verdict = isolator.isolate(unit, call)
     found.isolated[node.name] = verdict.measurement
@@ -146,7 +196,7 @@ def _live_state() -> tuple[object, ...]:
 
 
 def node_records(
-    region: Region, found: EagerResults, in_graph: dict[str, Measurement], reason: str
+    region: Region, found: EagerResults, in_graph: Mapping[str, Measurement], reason: str
 ) -> tuple[NodeRecord, ...]:
     """The region's nodes with what was measured of them; `reason` says why in-graph times are missing."""
     behind = found.stopped or "eager replay did not reach it"

@@ -52,6 +52,7 @@ class EagerBackward:
             self._backward,
             instrumented=self._hooking,
             values="synthetic",
+            follows_forward=True,
         )
 
     def rows(self) -> list[str]:

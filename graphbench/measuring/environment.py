@@ -44,7 +44,10 @@ class CpuWatch:
 
 
 def environment(device: torch.device, options: tuple[tuple[str, str], ...], timers: Timers) -> Environment:
-    """The environment of measurements on a device by these timers. What cannot be read is `None`."""
+    """The environment of measurements on a device by these timers. What cannot be read is `None`.
+
+    The grain of the device's stamps is left out: it is measured, and whole runs are timed before anything is.
+    """
     clocks = timers.clocks.read()
     properties: Any = torch.cuda.get_device_properties(device) if device.type == "cuda" else None
     return Environment(
@@ -62,12 +65,17 @@ def environment(device: torch.device, options: tuple[tuple[str, str], ...], time
         gpu_l2_bytes=properties.L2_cache_size if properties else None,
         gpu_memory_bytes=properties.total_memory if properties else None,
         sm_clock_mhz=clocks.sm_mhz if clocks else None,
-        stamp_grain_ns=_stamp_grain_ns(timers.running, device) if timers.running.name == "cupti" else None,
     )
 
 
-def _stamp_grain_ns(timer: Timer, device: torch.device) -> int | None:
-    """The step of the device's time stamps, from kernels of different lengths; `None` when they could not be timed."""
+def stamp_grain(timer: Timer, device: torch.device) -> int | None:
+    """The step of a device's time stamps in nanoseconds, from kernels of different lengths.
+
+    Returns:
+        `None` for a timer that has no stamps of its own, and when the kernels could not be timed.
+    """
+    if timer.name != "cupti":
+        return None
 
     def body(session: TimerSession) -> None:
         with session.preparation():

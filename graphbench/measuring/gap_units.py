@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from graphbench.errors import first_line
+from graphbench.errors import DoesNotFitError, FaultError, first_line
 from graphbench.isolate.held import CHANGED, HeldArguments
 from graphbench.measurements import Measurement
 from graphbench.measuring.gap_ops import GapOp
@@ -42,15 +42,20 @@ def _isolated(op: GapOp, isolator: Isolator) -> Measurement:
         return Measurement(status="skipped", reason=NO_ARGUMENTS)
     if isinstance(op.function, torch._ops.HigherOrderOperator):
         return Measurement(status="skipped", reason=HIGHER_ORDER)
+    if isolator.guard.lost:
+        return Measurement(status="skipped", reason=isolator.guard.reason)
     if op.held.changed(_written(op.function, op.held)):
         return Measurement(status="skipped", reason=CHANGED)
     try:
-        args, kwargs = op.held.made()
-    except RuntimeError as error:  # out of memory, say
+        isolator.budget.check(op.held.missing_bytes, "its arguments, which are made again, need")
+        args, kwargs = isolator.budget.with_room(op.held.made)
+    except DoesNotFitError as error:
+        return Measurement(status="skipped", reason=error.message)
+    except (RuntimeError, FaultError) as error:
         reason = f"its arguments cannot be made again: {first_line(error)}"
         return Measurement(status="failed", reason=reason)
-    call = Call(op.name, op.function, args, kwargs, identity=op.function)
-    return isolator.alone(call, synthetic=not op.held.whole)
+    call = Call(op.name, op.function, args, kwargs, identity=op.function, synthetic=not op.held.whole)
+    return isolator.alone(call)
 
 
 def _written(function: Any, held: HeldArguments) -> Callable[[torch.Tensor], bool]:

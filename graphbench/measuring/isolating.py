@@ -13,14 +13,20 @@ from torch import fx
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import NO_BATCH
-from graphbench.errors import GraphbenchError, first_line
+from graphbench.errors import DoesNotFitError, GraphbenchError, first_line
 from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
+from graphbench.isolate.compare import NEW_NAN
 from graphbench.isolate.specs import unit_key
-from graphbench.measurements import Measurement
+from graphbench.measurements import Comparison, Measurement
+from graphbench.measuring.guard import Guard
 from graphbench.measuring.options import Timers
+from graphbench.measuring.unit_sizes import backward_bytes, unit_bytes
+from graphbench.memory import MemoryBudget, forget, is_out_of_memory
 from graphbench.records import Policy
+from graphbench.runs.entries import UnitKind, UnitRow
+from graphbench.runs.ledger import Book, Ledger
 from graphbench.tensors import tensors_of
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times
@@ -47,7 +53,11 @@ def is_collective(function: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost."""
+    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost.
+
+    `synthetic`: its arguments hold random values, or descend from such, whatever the policy says. `result_bytes` is
+    what its results will take, as far as that is known before the call.
+    """
 
     row: str
     function: Callable[..., Any]
@@ -57,7 +67,13 @@ class Call:
     state: tuple[object, ...] = ()
     written: tuple[torch.Tensor, ...] = ()
     with_grad: bool = False
-    on_device: bool = False
+    synthetic: bool = False
+    result_bytes: int = 0
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors among its arguments."""
+        return tensors_of((self.args, dict(self.kwargs)))
 
 
 def waits_for_ranks(call: Call) -> bool:
@@ -80,12 +96,24 @@ class Verdict:
 
 @dataclass(slots=True)
 class Isolator:
-    """Isolates calls on one device; equal ones are measured once and refer to the row that was."""
+    """Isolates calls on one device; equal ones are measured once and refer to the row that was.
+
+    `guard` turns what units do into rows; `book` has what is known already, and is told what is found. A call whose
+    copies would not fit into `budget` is skipped: one shared with another isolator, or the policy's.
+    """
 
     device: torch.device
     timers: Timers
     policy: Policy
+    guard: Guard = field(default_factory=Guard)
+    book: Book = field(default_factory=lambda: Ledger().book(""))
+    shared_budget: MemoryBudget | None = None
+    budget: MemoryBudget = field(init=False)
     done: dict[tuple[object, ...], tuple[str, Verdict]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Take the policy's budget where none is shared."""
+        self.budget = self.shared_budget or MemoryBudget(self.device, self.policy.memory_budget_bytes)
 
     def isolate(self, call: Call, real: Callable[[], Any]) -> tuple[Any, Verdict]:
         """Time a call on pooled copies, then make the real call and compare.
@@ -100,41 +128,74 @@ class Isolator:
         if waits_for_ranks(call):
             return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
         key = self._key(call)
-        if key in self.done:
-            first, verdict = self.done[key]
-            shared = replace(verdict.measurement, shared_with=first, fidelity=None)
-            return real(), replace(verdict, measurement=shared)
+        known = self._known("isolated", call, key)
+        if known is not None:
+            return real(), known
+        self.guard.settle(self.device)  # what the calls before launched is not this one's fault
+        self.book.begin("isolated", call.row)
         unit, verdict = self._measure(call)
-        result = real()
-        if unit is not None:
-            fidelity = unit.compare(result)
-            verdict.measurement = replace(verdict.measurement, fidelity=fidelity)
-        if verdict.measurement.status == "ok":
-            self.done[key] = (call.row, verdict)
+        try:
+            result = real()
+            if unit is not None:
+                verdict.measurement = _faithful(verdict.measurement, _compared(unit, result))
+        finally:
+            self._note("isolated", call.row, key, verdict)
         return result, verdict
+
+    def _known(self, kind: UnitKind, call: Call, key: tuple[object, ...]) -> Verdict | None:
+        """What is known of a call: from an earlier process, or from an equal unit."""
+        entry = self.book.units.get((kind, call.row))
+        if entry is not None:
+            verdict = Verdict(entry.measurement, entry.is_view, entry.has_effect)
+            if entry.measurement.status == "ok" and entry.measurement.shared_with is None:
+                self.done.setdefault(key, (call.row, verdict))
+            return verdict
+        if key not in self.done:
+            return None
+        first, verdict = self.done[key]
+        shared = _stamped(call, replace(verdict.measurement, shared_with=first, fidelity=None))
+        verdict = replace(verdict, measurement=shared)
+        self._put(kind, call.row, verdict)
+        return verdict
+
+    def _note(self, kind: UnitKind, row: str, key: tuple[object, ...], verdict: Verdict) -> None:
+        """Keep what was found; a process that has lost its device may end here."""
+        if verdict.measurement.status == "ok":
+            self.done[key] = (row, verdict)
+        self._put(kind, row, verdict)
+        self.guard.leave_if_lost()
+
+    def _put(self, kind: UnitKind, row: str, verdict: Verdict) -> None:
+        self.book.put(
+            UnitRow(
+                region=self.book.key,
+                kind=kind,
+                row=row,
+                measurement=verdict.measurement,
+                is_view=verdict.is_view,
+                has_effect=verdict.has_effect,
+            )
+        )
 
     def _key(self, call: Call) -> tuple[object, ...]:
         kwargs = {name: value for name, value in call.kwargs.items() if name != "stream"}
         return unit_key(call.identity, call.args, kwargs, call.state, self.policy)
 
-    def alone(self, call: Call, *, synthetic: bool = False) -> Measurement:
+    def alone(self, call: Call) -> Measurement:
         """Time a call on pooled copies; the real call was made long ago, so there is nothing to compare with.
 
         Args:
             call: the call, with arguments like those that it had.
-            synthetic: some of them were made for this, with random values.
         """
         if waits_for_ranks(call):
             return Measurement(status="skipped", reason=COLLECTIVE)
         key = self._key(call)
-        if key in self.done:
-            first, verdict = self.done[key]
-            return replace(verdict.measurement, shared_with=first, fidelity=None)
+        known = self._known("isolated", call, key)
+        if known is not None:
+            return known.measurement
+        self.book.begin("isolated", call.row)
         _, verdict = self._measure(call)
-        if synthetic and verdict.measurement.values is not None:
-            verdict.measurement = replace(verdict.measurement, values="synthetic")
-        if verdict.measurement.status == "ok":
-            self.done[key] = (call.row, verdict)
+        self._note("isolated", call.row, key, verdict)
         return verdict.measurement
 
     def isolate_backward(self, call: Call) -> Measurement:
@@ -149,17 +210,16 @@ class Isolator:
         """
         if waits_for_ranks(call):
             return Measurement(status="skipped", reason=COLLECTIVE)
-        if not torch.is_grad_enabled() or not any(
-            tensor.requires_grad for tensor in tensors_of((call.args, dict(call.kwargs)))
-        ):
+        if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in call.tensors):
             return Measurement(status="skipped", reason=NO_BACKWARD)
         key = ("backward", self._key(call))
-        if key in self.done:
-            first, verdict = self.done[key]
-            return replace(verdict.measurement, shared_with=first)
+        known = self._known("backward", call, key)
+        if known is not None:
+            return known.measurement
+        self.guard.settle(self.device)
+        self.book.begin("backward", call.row)
         measurement = self._alone(lambda _: self._backward(call))
-        if measurement.status == "ok":
-            self.done[key] = (call.row, Verdict(measurement))
+        self._note("backward", call.row, key, Verdict(measurement))
         return measurement
 
     def _backward(self, call: Call) -> Measurement:
@@ -169,38 +229,53 @@ class Isolator:
                 unit.trial()
             return unit
 
+        nbytes = backward_bytes(call.tensors, self.device, self.policy.values, call.result_bytes)
+        self.budget.check(nbytes)
         with backward_on_this_thread():
             unit = ready()
             if not unit.has_backward:
                 return Measurement(status="skipped", reason=NO_BACKWARD)
-            measurement = self._batched(self._timed(unit), unit, ready)
+            measurement = self._batched(self._timed(unit), unit, ready, nbytes)
         return measurement if measurement.values is None else replace(measurement, values="synthetic")
 
     def _measure(self, call: Call) -> tuple[BenchUnit | None, Verdict]:
         units: list[BenchUnit] = []
 
         def timed(stream: int | None) -> Measurement:
-            units.append(self._unit(call, stream))
-            return self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream))
+            nbytes = unit_bytes(call.tensors, call.written, self.device, self.policy.values, call.result_bytes)
+            self.budget.check(nbytes)
+            try:
+                units.append(self._unit(call, stream))
+                return self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream), nbytes)
+            except Exception as error:
+                if is_out_of_memory(error):
+                    units.clear()  # its copies are in the way of the next attempt
+                raise
 
-        measurement = self._alone(timed)
+        measurement = _stamped(call, self._alone(timed))
         if not units:
             return None, Verdict(measurement)
         return units[0], Verdict(measurement, units[0].is_view, units[0].has_effect)
 
     def _alone(self, timed: Callable[[int | None], Measurement]) -> Measurement:
         """What `timed(stream)` measures, or a failed measurement that says what it raised."""
+
+        def on_own_stream() -> Measurement:
+            with _own_stream(self.device) as stream:
+                return self.budget.with_room(lambda: timed(stream))
+
+        if self.guard.lost:
+            return Measurement(status="skipped", reason=self.guard.reason)
         rng = RngState(self.device)
         try:
-            with _own_stream(self.device) as stream:
-                return timed(stream)
+            return self.guard.attempt(self.device, on_own_stream)
+        except DoesNotFitError as error:
+            return Measurement(status="skipped", reason=error.message)
         except GraphbenchError as error:
             return Measurement(status="failed", reason=error.message)
-        except Exception as error:  # noqa: BLE001 - whatever the user's op raises fails its row, not the run
-            reason = f"alone it raises {type(error).__name__}: {first_line(error)}"
-            return Measurement(status="failed", reason=reason)
         finally:
-            rng.restore()  # the real call must draw what it would have drawn
+            if not self.guard.lost:
+                rng.restore()  # the real call must draw what it would have drawn
 
     def _timed(self, unit: BenchUnit | BackwardUnit) -> Measurement:
         if unit.device == "cpu" != self.device.type and not unit.may_launch_nothing:
@@ -208,18 +283,24 @@ class Isolator:
         timers, policy = self.timers, self.policy
         return loop.measure(timers.isolated, unit, policy, values=policy.values, clocks=timers.clocks)
 
-    def _batched(self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit]) -> Measurement:
-        """The measurement, with the batch times of a tiny unit beside its own."""
+    def _batched(
+        self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit], unit_bytes: int
+    ) -> Measurement:
+        """The measurement, with the batch times of a tiny unit beside its own; each takes `unit_bytes`."""
         samples, size = measurement.samples, self.policy.batch
         if samples is None or size is None or not 0 < quantile(samples.busy_ns, 0.5) < BATCH_BELOW_NS:
             return measurement
         hold = CudaHold(first.device) if self.device.type == "cuda" else None
+        units: list[loop.Unit] = []
         try:
+            self.budget.check(size * unit_bytes, f"{size} times its copies need")
             units = [first, *(another() for _ in range(size - 1))]
             return replace(measurement, batch_ns=batch_times(self.timers.running, units, self.policy, hold=hold))
         except GraphbenchError as error:
             reason = error.message
         except Exception as error:  # noqa: BLE001 - out of memory for the copies, say: the row keeps what it has
+            units.clear()
+            forget(error)
             reason = f"{type(error).__name__}: {first_line(error)}"
         return replace(measurement, warnings=(*measurement.warnings, f"{NO_BATCH}: {reason}"))
 
@@ -239,6 +320,31 @@ class Isolator:
             draws_apart="_scaled_dot_product" in call.row,
             undefined=not UNDEFINED.isdisjoint(_names(call)),
         )
+
+
+def _compared(unit: BenchUnit, real: Any) -> Comparison:
+    """How a unit's result differs from the real one, where there is memory left to tell."""
+    try:
+        return unit.compare(real)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        forget(error)
+        return Comparison(equal=None, max_abs=None, note="not compared: out of memory")
+
+
+def _stamped(call: Call, measurement: Measurement) -> Measurement:
+    """The measurement with what the call's values really are."""
+    return measurement if not call.synthetic or measurement.values is None else replace(measurement, values="synthetic")
+
+
+def _faithful(measurement: Measurement, fidelity: Comparison) -> Measurement:
+    """The measurement with how its result compares; it fails where the unit made NaN of what is none."""
+    if measurement.status == "ok" and NEW_NAN in fidelity.note:
+        return replace(
+            measurement, status="failed", reason=f"alone it makes {NEW_NAN}", samples=None, fidelity=fidelity
+        )
+    return replace(measurement, fidelity=fidelity)
 
 
 def _names(call: Call) -> set[str]:

@@ -41,7 +41,11 @@ class MeasureOptions:
         noise: go on sampling a unit until its median is known to this part of itself, as 0.01, or `noise_ms` are up.
         noise_ms: how long a unit may be sampled for that.
         batch: also time so many copies of every tiny unit queued back to back: a theoretical time without overhead.
+        memory_budget: bytes that copies and whatever else measuring keeps may take on the device; `None` leaves it to
+            what is free there. A unit that does not fit is skipped, with the figure.
         lock_gpu_clock: hold the GPU's SM clock at so many MHz while measuring; needs root. Reset afterwards.
+        unit_timeout_s: how long one unit may take before its row fails; whole runs may take ten times as long. `None`
+            for no limit. Heard in the main thread.
     """
 
     timer: TimerChoice = "auto"
@@ -58,6 +62,8 @@ class MeasureOptions:
     noise_ms: float = 1000.0
     batch: int | None = None
     lock_gpu_clock: int | None = None
+    memory_budget: int | None = None
+    unit_timeout_s: float | None = 120.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant.
@@ -71,8 +77,10 @@ class MeasureOptions:
         self._check("repeat", self.repeat is None or self.repeat >= 1, "at least 1")
         self._check("warmup", self.warmup is None or self.warmup >= 0, "at least 0")
         self._check("noise", self.noise is None or 0 < self.noise < 1, "a part of the median, as 0.01")
+        self._check("unit_timeout_s", self.unit_timeout_s is None or 0 < self.unit_timeout_s < math.inf, "above 0")
         in_batch = self.batch is None or 2 <= self.batch <= MOST_IN_BATCH
         self._check("batch", in_batch, f"from 2 to {MOST_IN_BATCH} calls")
+        self._check("memory_budget", self.memory_budget is None or self.memory_budget >= 1, "a number of bytes")
         self._check("lock_gpu_clock", self.lock_gpu_clock is None or self.lock_gpu_clock >= 1, "a clock in MHz")
 
     def _check(self, name: str, fits: bool, expected: str) -> None:
@@ -166,4 +174,5 @@ def policy_of(options: MeasureOptions, timers: Timers) -> Policy:
         noise_ms=options.noise_ms,
         batch=options.batch,
         lock_gpu_clock_mhz=options.lock_gpu_clock,
+        memory_budget_bytes=options.memory_budget,
     )

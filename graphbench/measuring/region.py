@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from graphbench.capture import ambient
-from graphbench.errors import CaptureError
+from graphbench.errors import CaptureError, ContextLostError, GraphbenchError, JournalError
 from graphbench.isolate.compare import compare_trees
 from graphbench.measurements import Comparison, Measurement
 from graphbench.measuring import compiled as compiling
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
 from graphbench.measuring.eager_backward import EagerBackward, with_backward
+from graphbench.measuring.guard import Guard
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
-from graphbench.measuring.runs import Label, WholeRun, measure_side, replaying, undisturbed
+from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peak, with_peaks
+from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records, quartered
 from graphbench.provenance.fates import fates
 from graphbench.records import KernelRecord, NodeRecord, Phase, Policy, PostGradNode, RegionRecord, Side
 from graphbench.regions import Region
+from graphbench.runs.entries import SideRow
+from graphbench.runs.ledger import Book
+from graphbench.runs.partial import CUT_SHORT
+from graphbench.tensors import without_graph
 
 Tick = Callable[[], None]
 PHASES: tuple[Phase, ...] = ("forward", "backward")
@@ -34,7 +41,7 @@ def skipped(region: Region, reason: str) -> RegionRecord:
     """A region that is not measured, with what is known of it."""
     capture = region.capture
     sides = _known_sides(region)
-    kernels = tuple(kernel for side in sides for kernel in side.records({}, reason))
+    kernels = tuple(kernel for side in sides for kernel in side.records(MeasuredSide(Side(reason=reason))))
     return RegionRecord(
         key=region.key,
         compile_id=region.compile_id,
@@ -82,38 +89,65 @@ def unit_count(region: Region) -> int:
     return len(region.nodes) + sum(len(graph.kernels) + n_ops(graph) for graph in region.graphs)
 
 
-def measure_region(region: Region, timers: Timers, policy: Policy, tick: Tick) -> RegionRecord:
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a region is measured with: instruments, budgets, the guard around every unit, the progress bar's tick."""
+
+    timers: Timers
+    policy: Policy
+    guard: Guard
+    tick: Tick
+
+
+def measure_region(region: Region, means: Means, book: Book) -> RegionRecord:
     """Measure a captured region. What fails is a row or a side with its reason; the region's own result is not touched.
+
+    Args:
+        region: what to measure.
+        means: how.
+        book: has what is known already, and is told what is found.
 
     Raises:
         CaptureError: an input was replaced since capture.
+        JournalError: what was found cannot be written.
     """
     region.check_inputs()
     capture = region.capture
     assert capture is not None
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(ambient.rng_untouched())
-        stack.enter_context(ambient.restored(capture.ambient))
-        if capture.device.type == "cuda":
-            stack.enter_context(torch.cuda.device(capture.device))
-        return _Measuring(region, timers, policy, tick).record()
+    record: list[RegionRecord] = []
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(region.inputs_present())
+            stack.enter_context(ambient.rng_untouched())
+            stack.enter_context(ambient.restored(capture.ambient))
+            if capture.device.type == "cuda":
+                stack.enter_context(torch.cuda.device(capture.device))
+            record.append(_Measuring(region, capture.device, means, book).record())
+    except RuntimeError:  # a device that is lost has no generator to put back; all that is the host's has been
+        if not (record and means.guard.lost):
+            raise
+    return record[0]
 
 
 class _Measuring:
     """The steps of measuring one region, and what each leaves behind."""
 
-    def __init__(self, region: Region, timers: Timers, policy: Policy, tick: Tick) -> None:
+    def __init__(self, region: Region, device: torch.device, means: Means, book: Book) -> None:
         self.region = region
-        self.timers = timers
-        self.policy = policy
-        self.tick = tick
-        assert region.capture is not None
-        self.isolator = Isolator(region.capture.device, timers, policy)
-        self.op_isolator = Isolator(region.capture.device, timers, quartered(policy))
+        self.device = device
+        self.means = means
+        self.book = book
+        self.isolator = Isolator(device, means.timers, means.policy, means.guard, book)
+        ops, budget = quartered(means.policy), self.isolator.budget
+        self.op_isolator = Isolator(device, means.timers, ops, means.guard, book, budget)
         self.notes: list[str] = []
         self.problem = ""
         self.has_backward = self._has_backward()
         self.sides = self._sides()
+        if book.ledger.journaled:
+            book.known(skipped(region, CUT_SHORT))
+        for side in self.sides.values():
+            side.recall(book.units)
 
     def _has_backward(self) -> bool:
         """Whether the region's results require grad; running it once also makes Inductor compile the backward."""
@@ -142,22 +176,75 @@ class _Measuring:
         return found
 
     def record(self) -> RegionRecord:
+        measured = self._measured_sides()
+        absent = MeasuredSide(Side(reason=self._no_backward()))
+        eager, forward = measured["eager"], measured["forward"]
+        backward, eager_backward = measured.get("backward", absent), measured.get("eager_backward", absent)
+        found, outputs = self._isolate()
+        nodes = node_records(self.region, found, eager.rows, eager.side.reason)
+        peak = None if self.means.guard.lost else eager_peak(self.region, self.notes)
+        nodes = with_peaks(with_backward(nodes, eager_backward.rows, eager_backward.side.reason), peak)
+        kernels = self._kernels(forward) + self._kernels(backward, "backward")
+        sides = (eager.side, eager_backward.side, forward.side, backward.side)
+        return with_peak(self._assemble(nodes, kernels, sides, outputs), peak)
+
+    def _measured_sides(self) -> dict[str, MeasuredSide]:
+        """Every side of the region: all without an instrument first, then each labelled."""
         label = Label()
         runs = self._runs(label)
-        before = {name: undisturbed(run, self.timers, self.policy) for name, (run, _) in runs.items()}
-        measured = {
-            name: measure_side(before[name], run, label, rows, self.timers, self.policy, self.notes)
-            for name, (run, rows) in runs.items()
-        }
-        absent: tuple[Side, dict[str, Measurement]] = (Side(reason=self._no_backward()), {})
-        (eager, eager_rows), (forward, forward_rows) = measured["eager"], measured["forward"]
-        backward, backward_rows = measured.get("backward", absent)
-        eager_backward, eager_backward_rows = measured.get("eager_backward", absent)
-        found, outputs = self._isolate()
-        nodes = node_records(self.region, found, eager_rows, eager.reason)
-        nodes = with_backward(nodes, eager_backward_rows, eager_backward.reason)
-        kernels = self._kernels(forward_rows, forward) + self._kernels(backward_rows, backward, "backward")
-        return self._assemble(nodes, kernels, (eager, eager_backward, forward, backward), outputs)
+        measured = {name: _recalled(self.book.sides[name]) for name in runs if name in self.book.sides}
+        before: dict[str, Side] = {}
+        for name, (run, _) in runs.items():
+            if name not in measured:
+                found = self._side(name, partial(self._undisturbed, run))
+                before[name] = found.side
+                if found.side.reason:
+                    measured[name] = self._put(name, found, ())
+        for name, (run, rows) in runs.items():
+            if name not in measured:
+                notes: list[str] = []
+                found = self._side(name, partial(self._labelled, before[name], run, label, rows, notes))
+                measured[name] = self._put(name, found, notes)
+        for name in runs:
+            self.notes += [note for note in self.book.sides[name].notes if note not in self.notes]
+        return measured
+
+    def _undisturbed(self, run: WholeRun) -> MeasuredSide:
+        side = with_device_peak(undisturbed(run, self.means.timers, self.means.policy), run)
+        return MeasuredSide.failed(side, side.reason) if side.reason else MeasuredSide(side)
+
+    def _labelled(
+        self, side: Side, run: WholeRun, label: Label, rows: Callable[[], list[str]], notes: list[str]
+    ) -> MeasuredSide:
+        return measure_side(side, run, label, rows, self.means.timers, self.means.policy, notes)
+
+    def _put(self, name: str, found: MeasuredSide, notes: Sequence[str]) -> MeasuredSide:
+        """Note a side; a process that has lost its device may end here."""
+        self.book.put(
+            SideRow(
+                region=self.region.key,
+                row=name,
+                side=found.side,
+                rows=tuple(found.rows.items()),
+                calls=tuple(found.calls.items()),
+                notes=tuple(notes),
+            )
+        )
+        self.means.guard.leave_if_lost()
+        return found
+
+    def _side(self, name: str, work: Callable[[], MeasuredSide]) -> MeasuredSide:
+        """Do a part of a side's work. What keeps it from being done is its reason."""
+        self.book.begin("side", name)
+        try:
+            found = self.means.guard.attempt(self.device, work, side=True)
+            if found.side.reason:
+                self.means.guard.look(self.device, None)
+        except JournalError:
+            raise
+        except GraphbenchError as error:
+            return MeasuredSide.failed(Side(), error.message)
+        return found
 
     def _runs(self, label: Label) -> dict[str, tuple[WholeRun, Callable[[], list[str]]]]:
         """Every whole run of the region by its side's name, with the rows that it labels."""
@@ -183,7 +270,7 @@ class _Measuring:
         forward = self.sides.get("forward")
         single = {node.name for node in self.region.nodes if len(node.outputs) == 1}
         held = compiling.held_nodes(forward, single) if forward else {}
-        found = isolate_nodes(self.region, self.isolator, set(held.values()), self.tick)
+        found = isolate_nodes(self.region, self.isolator, set(held.values()), self.means.tick)
         values = {} if found.draws else found.values
         expected = {post_grad: (node, values[node]) for post_grad, node in held.items() if node in values}
         result = self._isolate_kernels(forward, expected)
@@ -196,34 +283,56 @@ class _Measuring:
 
     def _isolate_kernels(self, forward: CompiledSide | None, expected: dict[str, tuple[str, torch.Tensor]]) -> Any:
         """The compiled result; when the replay fails, `None`, and the kernels behind it have no isolated times."""
+        result = None
         try:
-            return self._kernels_one_by_one(forward, expected)
-        except CaptureError as error:
-            self.problem = self.problem or error.message
-            return None
-
-    def _kernels_one_by_one(self, forward: CompiledSide | None, expected: dict[str, tuple[str, torch.Tensor]]) -> Any:
-        run = compiling.forward_run(self.region, Label(), None)
-        run.prepare()
-        with self._isolating(forward, expected) if forward else contextlib.nullcontext():
-            result = run.run()
-        backward = self.sides.get("backward")
-        if self.has_backward and backward is not None:
-            pending = compiling.backward_run(self.region, Label(), backward)
-            pending.prepare()
-            with self._isolating(backward, {}):
-                pending.run()
+            with self._pass("forward kernels"):
+                run = compiling.forward_run(self.region, Label(), None)
+                run.prepare()
+                with self._isolating(forward, expected) if forward else contextlib.nullcontext():
+                    result = without_graph(run.run())  # which would keep all that it saved for backward
+            backward = self.sides.get("backward")
+            if self.has_backward and backward is not None:
+                with self._pass("backward kernels"):
+                    pending = compiling.backward_run(self.region, Label(), backward)
+                    pending.prepare()
+                    with self._isolating(backward, {}):
+                        pending.run()
+        except (CaptureError, ContextLostError) as error:
+            lost = self.means.guard.lost and self.means.guard.reason
+            self.problem = self.problem or lost or error.message
+            for side in self.sides.values():
+                side.stopped = self.problem
+                side.recall(self.book.units)
         return result
+
+    @contextlib.contextmanager
+    def _pass(self, name: str) -> Iterator[None]:
+        """A run of a compiled graph during which its kernels are isolated.
+
+        Raises:
+            CaptureError: an earlier process died of it.
+        """
+        if name in self.book.stopped:
+            raise CaptureError(self.book.stopped[name])
+        self.means.guard.settle(self.device)
+        self.book.begin("pass", name)
+        try:
+            yield
+        except ContextLostError as error:
+            self.book.stop(name, error.message)
+            self.means.guard.leave_if_lost()
+            raise
 
     @contextlib.contextmanager
     def _isolating(self, side: CompiledSide, expected: dict[str, tuple[str, torch.Tensor]]) -> Iterator[None]:
         """While inside, the side's first call is preceded by its ops alone, and each of its kernels is isolated."""
-        with side.isolating(self.isolator, expected, self.tick), isolating_ops(side, self.op_isolator, self.tick):
+        tick = self.means.tick
+        with side.isolating(self.isolator, expected, tick), isolating_ops(side, self.op_isolator, tick):
             yield
 
-    def _kernels(self, rows: dict[str, Measurement], side: Side, phase: str = "forward") -> tuple[KernelRecord, ...]:
+    def _kernels(self, measured: MeasuredSide, phase: str = "forward") -> tuple[KernelRecord, ...]:
         compiled = self.sides.get(phase)
-        return compiled.records(rows, side.reason) if compiled else ()
+        return compiled.records(measured) if compiled else ()
 
     def _assemble(
         self,
@@ -252,5 +361,10 @@ class _Measuring:
             backward=sides[3],
             outputs=outputs,
             captured_bytes=capture.nbytes,
+            spilled_bytes=sum((capture.spilled.host_bytes, capture.spilled.disk_bytes)) if capture.spilled else 0,
             notes=tuple(self.notes),
         )
+
+
+def _recalled(row: SideRow) -> MeasuredSide:
+    return MeasuredSide(row.side, dict(row.rows), dict(row.calls))

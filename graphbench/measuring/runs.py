@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -28,7 +28,8 @@ class WholeRun:
     """A `timing.loop.Unit` over a whole run: `setup` makes fresh arguments, `body` runs on what it returned.
 
     `instrumented` is entered around the labelled runs, for what must be in place while labels are taken. A run that
-    `replays_graphs` is labelled without CUDA graphs; its replays are then split over the same rows.
+    `replays_graphs` is labelled without CUDA graphs; its replays are then split over the same rows. Where the `setup`
+    of a backward runs its forward, it `follows_forward`.
     """
 
     name: str
@@ -40,6 +41,7 @@ class WholeRun:
     may_launch_nothing: bool = True
     needs_restore: bool = True
     values: ValuePolicy = "captured"
+    follows_forward: bool = False
     _ready: Any = None
 
     def prepare(self) -> None:
@@ -100,6 +102,20 @@ class Label:
             return function()
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredSide:
+    """A side's totals, and by row the in-graph time and how often it ran per run."""
+
+    side: Side
+    rows: Mapping[str, Measurement] = field(default_factory=dict)
+    calls: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def failed(cls, side: Side, reason: str) -> MeasuredSide:
+        """A side that could not be measured."""
+        return cls(replace(side, reason=reason, plain=Measurement(status="failed", reason=reason)))
+
+
 def undisturbed(run: WholeRun, timers: Timers, policy: Policy) -> Side:
     """Wall and host times of a run before any instrument is opened: CUPTI, once used, slows the launches that follow.
 
@@ -124,7 +140,7 @@ def measure_side(
     timers: Timers,
     policy: Policy,
     notes: list[str],
-) -> tuple[Side, dict[str, Measurement]]:
+) -> MeasuredSide:
     """Time a run as a whole, then again with every row labelled.
 
     Args:
@@ -137,14 +153,14 @@ def measure_side(
         notes: extended by what the instrument notes, and by why CUDA-graph replays could not be split.
 
     Returns:
-        The side's totals, and in-graph measurements by row. When something fails, a side that says why.
+        The side's totals, its rows' in-graph measurements and calls. When something fails, a side that says why.
     """
     if side.reason:
-        return replace(side, plain=Measurement(status="failed", reason=side.reason)), {}
+        return MeasuredSide.failed(side, side.reason)
     try:
         plain = loop.measure(timers.running, run, policy, values=run.values, whole=True, clocks=timers.clocks)
     except GraphbenchError as error:
-        return replace(side, reason=error.message, plain=Measurement(status="failed", reason=error.message)), {}
+        return MeasuredSide.failed(side, error.message)
     n_runs = policy.repeat or _budgeted(quantile(side.wall_ns, 0.5), policy)
 
     def body(session: Session) -> None:
@@ -171,8 +187,9 @@ def measure_side(
             recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values=run.values
         )
     except GraphbenchError as error:
-        return replace(side, reason=error.message, plain=plain), {}
-    return replace(side, run=totals, plain=plain, graph_nodes=nodes), found
+        return MeasuredSide(replace(side, reason=error.message, plain=plain))
+    calls = {row: samples[0].calls for row, samples in recording.rows.items() if 0 in samples}
+    return MeasuredSide(replace(side, run=totals, plain=plain, graph_nodes=nodes), found, calls)
 
 
 def _replayed(

@@ -16,6 +16,7 @@ from graphbench.measuring.options import MeasureOptions, TimerChoice, timers_for
 from graphbench.measuring.recording import Recorded, Recorder, compile_count
 from graphbench.measuring.whole import device_of_regions, measure_session
 from graphbench.records import ProfileRecord
+from graphbench.runs.ledger import Ledger
 from graphbench.session import Session
 from graphbench.step_records import StepRecord
 from graphbench.tensors import device_named, device_of, tensors_of
@@ -23,6 +24,7 @@ from graphbench.tensors import device_named, device_of, tensors_of
 NO_PLAIN_TIME = "every warm-up step compiled, so the step has no uninstrumented time: use more warmup_steps"
 NO_BLOCK_TIME = "a recorded block runs once, so it has no uninstrumented time"
 FREE_MEMORY_PART = 0.5
+WARMUP_STEPS = 3
 REHEARSED_FROM = 3
 """With so many warm-up steps: one compiles, one is timed, one is left."""
 
@@ -34,8 +36,13 @@ def profile_step(
     warmup_steps: int,
     restore: Sequence[Any],
     options: MeasureOptions,
+    *,
+    ledger: Ledger | None = None,
+    leave: Callable[[], None] | None = None,
 ) -> ProfileRecord:
     """Warm up, record one call of `fn`, then measure the regions and the gap ops that it ran.
+
+    `ledger` and `leave` are those of `measure_session`.
 
     Raises:
         CaptureError: `fn` raised, or ran no tensor op.
@@ -43,7 +50,7 @@ def profile_step(
     """
     with _state_put_back(restore):
         recorded = recorded_step(session, fn, args, warmup_steps, options)
-    return measure_session(session, options, recorded=recorded)
+    return measure_session(session, options, recorded=recorded, ledger=ledger, leave=leave)
 
 
 def recorded_step(
@@ -186,7 +193,7 @@ def _device(session: Session, fn: Callable[..., Any] | None, args: Sequence[Any]
 
 def _held_budget(session: Session, device: torch.device) -> int:
     """Bytes that arguments of gap ops may keep alive until they are measured."""
-    left = session.budget_left_bytes
+    left = session.budget_left_bytes(device)
     if device.type != "cuda":
         return left
     free, _ = torch.cuda.mem_get_info(device)

@@ -13,7 +13,7 @@ from torch import fx
 
 from graphbench.capture import ambient
 from graphbench.conservation import post_grad_row
-from graphbench.errors import first_line
+from graphbench.errors import ContextLostError, JournalError, first_line
 from graphbench.execution.lowered import run_lowered
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
@@ -21,6 +21,7 @@ from graphbench.measurements import Measurement, Status
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
 from graphbench.measuring.runs import unmeasured
+from graphbench.measuring.unit_sizes import result_bytes
 from graphbench.records import NO_TENSOR, Phase, Policy, PostGradNode
 from graphbench.tensors import shares_storage, tensors_of
 
@@ -57,7 +58,7 @@ def isolating_ops(side: CompiledSide, isolator: Isolator, tick: Callable[[], Non
     thread = get_ident()
 
     def before(args: list[Any]) -> None:
-        if get_ident() == thread and n_ops(side.graph) and not side.unfused:
+        if get_ident() == thread and n_ops(side.graph) and not side.unfused_ran:
             _isolate_ops(side, args, isolator, tick)
 
     with wrappers.before_calls(side.graph, before):
@@ -67,10 +68,11 @@ def isolating_ops(side: CompiledSide, isolator: Isolator, tick: Callable[[], Non
 def _isolate_ops(side: CompiledSide, args: Sequence[Any], isolator: Isolator, tick: Callable[[], None]) -> None:
     lowered, found = side.graph.lowered, side.unfused
     assert lowered is not None
+    side.unfused_ran = True
 
     def visit(node: fx.Node, node_args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
         result, measurement = _isolate_op(side.graph.phase, node, node_args, kwargs, call, isolator)
-        found[node.name] = side.stamped(measurement)
+        found[node.name] = measurement
         tick()
         return result
 
@@ -81,6 +83,8 @@ def _isolate_ops(side: CompiledSide, args: Sequence[Any], isolator: Isolator, ti
     try:
         with _as_compiled():
             run_lowered(lowered, args, visit, lost)
+    except (JournalError, ContextLostError):
+        raise
     except Exception as error:  # noqa: BLE001 - the compiled call behind it must be made whatever this run raises
         side.unfused_stopped = f"the run of the lowered graph raised {type(error).__name__}: {first_line(error)}"
 
@@ -119,7 +123,15 @@ def _isolate_op(
         if all(shares_storage(output, inputs) for output in outputs):
             return viewed, unmeasured(VIEW if outputs else NO_TENSOR)
         real = lambda: viewed  # noqa: E731 - the call has been made
-    unit = Call(post_grad_row(phase, node.name), target, args, kwargs, identity=target)
+    unit = Call(
+        post_grad_row(phase, node.name),
+        target,
+        args,
+        kwargs,
+        identity=target,
+        synthetic=phase == "backward",
+        result_bytes=0 if real is not call else result_bytes(node.meta.get("val")),
+    )
     result, verdict = isolator.isolate(unit, real)
     return result, unmeasured(VIEW) if verdict.is_view else verdict.measurement
 

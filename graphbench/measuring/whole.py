@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Collection, Iterator
+import tempfile
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
@@ -13,18 +14,22 @@ import torch
 from tqdm import tqdm
 
 from graphbench.document import SCHEMA_VERSION
-from graphbench.errors import CaptureError, GraphbenchError
+from graphbench.errors import CaptureError, ContextLostError, GraphbenchError, JournalError, first_line
 from graphbench.measuring.apart import apart
-from graphbench.measuring.environment import CpuWatch, environment
+from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
 from graphbench.measuring.gap_ops import GapOp
 from graphbench.measuring.gap_units import isolate_gap_ops
+from graphbench.measuring.guard import Guard
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.locking import clock_lock
-from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
+from graphbench.measuring.options import MeasureOptions, policy_of, timers_for
 from graphbench.measuring.recording import Recorded
-from graphbench.measuring.region import Tick, measure_region, skipped, unit_count
-from graphbench.records import HELD_NOTE, Policy, ProfileRecord, RegionRecord
+from graphbench.measuring.region import Means, Tick, measure_region, skipped, unit_count
+from graphbench.records import HELD_NOTE, Environment, Policy, ProfileRecord, RegionRecord
 from graphbench.regions import Region
+from graphbench.runs.entries import STEP, Conditions, MeasuredRegion
+from graphbench.runs.ledger import Book, Ledger
+from graphbench.runs.partial import CUT_SHORT, region_so_far
 from graphbench.session import Session
 from graphbench.timing.clocks import ClockSource, NoClocks
 from graphbench.units import count_text
@@ -34,18 +39,28 @@ NO_OPS = "its graph has no ops"
 
 
 @apart
-def measure_session(session: Session, options: MeasureOptions, *, recorded: Recorded | None = None) -> ProfileRecord:
+def measure_session(
+    session: Session,
+    options: MeasureOptions,
+    *,
+    recorded: Recorded | None = None,
+    ledger: Ledger | None = None,
+    leave: Callable[[], None] | None = None,
+) -> ProfileRecord:
     """Measure the session's regions, and the gap ops of a recorded step.
 
     Args:
         session: what was captured.
         options: how to measure.
         recorded: a step to go into the profile; regions that it did not run are skipped with that reason.
+        ledger: what an earlier process measured of the same work, and where what is found is noted.
+        leave: ends the process when the device's context is lost; by default the rest is skipped.
 
     Raises:
         CaptureError: nothing was captured; the message says why.
-        UsageError: an option that does not fit the device.
+        UsageError: an option that does not fit the device, or a ledger of other work.
         SetupError: the instrument for the device is missing, or its clock cannot be locked or reset.
+        JournalError: what was found cannot be written.
     """
     if not session.regions and recorded is None:
         raise nothing_captured(session)
@@ -54,6 +69,8 @@ def measure_session(session: Session, options: MeasureOptions, *, recorded: Reco
     gaps = list(recorded.recorder.gaps.rows.values()) if recorded is not None else []
     timers = timers_for(options, device)
     policy = policy_of(options, timers)
+    ledger = Ledger() if ledger is None else ledger
+    guard = Guard(unit_timeout_s=options.unit_timeout_s, leave=leave)
     records: list[RegionRecord] = []
     lock_notes: list[str] = []
     watch = CpuWatch()
@@ -62,23 +79,28 @@ def measure_session(session: Session, options: MeasureOptions, *, recorded: Reco
         clock_lock(options, device, lock_notes),
         _progress(session.regions, gaps, options.progress) as tick,
     ):
+        measured_on = environment(device, _options(session), timers)
+        _begin(session, ledger, options.subject, measured_on, policy, recorded)
+        means = Means(timers, policy, guard, tick)
         for region in session.regions:
             reason = _why_not(session, region, options, device, reached)
-            records.append(skipped(region, reason) if reason else _measured(region, timers, policy, tick))
-        alone = isolate_gap_ops(gaps, Isolator(device, timers, policy), tick)
-        measured_on = environment(device, _options(session), timers)
+            book = ledger.book(region.key)
+            records.append(skipped(region, reason) if reason else _measured(region, means, book))
+        alone = isolate_gap_ops(gaps, Isolator(device, timers, policy, guard, ledger.book(STEP)), tick)
+        grain = None if guard.lost else stamp_grain(timers.running, device)
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
-        graphbench=_own_version(),
-        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        graphbench=own_version(),
+        created=now(),
         subject=options.subject,
-        environment=measured_on,
+        environment=replace(measured_on, stamp_grain_ns=grain),
         policy=policy,
         regions=tuple(records),
         breaks=tuple(session.breaks()),
         recompiles=tuple(session.recompiles()),
         step=recorded.step(alone) if recorded is not None else None,
         notes=(
+            *_fault_notes(guard, ledger),
             *lock_notes,
             *_notes(session),
             *_clock_notes(timers.clocks),
@@ -87,11 +109,67 @@ def measure_session(session: Session, options: MeasureOptions, *, recorded: Reco
     )
 
 
-def _measured(region: Region, timers: Timers, policy: Policy, tick: Tick) -> RegionRecord:
+def _begin(
+    session: Session,
+    ledger: Ledger,
+    subject: str,
+    measured_on: Environment,
+    policy: Policy,
+    recorded: Recorded | None,
+) -> None:
+    """Write down what a profile of a run that is cut short needs."""
+    if not ledger.journaled:
+        return
+    ledger.begin(
+        Conditions(
+            created=now(),
+            subject=subject,
+            environment=measured_on,
+            policy=policy,
+            breaks=tuple(session.breaks()),
+            recompiles=tuple(session.recompiles()),
+        )
+    )
+    for region in session.regions:
+        ledger.book(region.key).known(skipped(region, CUT_SHORT))
+    if recorded is not None:
+        ledger.recorded(recorded.step())
+
+
+def _measured(region: Region, means: Means, book: Book) -> RegionRecord:
+    """A region's record; when something keeps it from being whole, what was measured of it, with the reason."""
+    if book.measured is not None:
+        return book.measured
+    if means.guard.lost:
+        return skipped(region, means.guard.reason)
     try:
-        return measure_region(region, timers, policy, tick)
+        record = measure_region(region, means, book)
+    except JournalError:
+        raise
     except GraphbenchError as error:
-        return replace(skipped(region, error.message), status="failed")
+        return _so_far(region, book, error.message)
+    except Exception as error:  # noqa: BLE001 - whatever one region raises, what was measured is not lost
+        return _so_far(region, book, _fault(region, means.guard, error))
+    if not means.guard.lost:
+        book.put(MeasuredRegion(region=record))
+    return record
+
+
+def _fault(region: Region, guard: Guard, error: Exception) -> str:
+    """Why a region could not be measured whole: its device is lost, or graphbench has a fault."""
+    assert region.capture is not None
+    try:
+        guard.look(region.capture.device, error)
+    except ContextLostError:
+        return guard.reason
+    return f"graphbench raised {type(error).__name__}: {first_line(error)}: please report it"
+
+
+def _so_far(region: Region, book: Book, reason: str) -> RegionRecord:
+    book.region = skipped(region, reason)
+    record = region_so_far(book, "failed", reason)
+    assert record is not None
+    return record
 
 
 def _why_not(
@@ -154,7 +232,11 @@ def _progress(regions: list[Region], gaps: list[GapOp], wanted: bool | None) -> 
 
 
 def _notes(session: Session) -> tuple[str, ...]:
-    notes = [f"{HELD_NOTE} {session.captured_bytes} bytes until graphbench.reset()"]
+    host, disk = session.spilled_bytes
+    held = f"{HELD_NOTE} {session.captured_bytes} bytes until graphbench.reset()"
+    held += f"; {host} bytes more were moved to pinned host memory" if host else ""
+    held += f"; {disk} bytes more were moved to a file in {tempfile.gettempdir()}" if disk else ""
+    notes = [held]
     if session.empty_graphs:
         notes.append(f"left out, since without ops: {count_text(session.empty_graphs, 'graph')}")
     return tuple(notes)
@@ -165,7 +247,22 @@ def _clock_notes(clocks: ClockSource) -> tuple[str, ...]:
     return (f"GPU clocks unknown: {clocks.reason}",) if isinstance(clocks, NoClocks) and clocks.reason else ()
 
 
-def _own_version() -> str:
+def _fault_notes(guard: Guard, ledger: Ledger) -> Iterator[str]:
+    """What kept the run from being an ordinary one."""
+    if guard.lost:
+        yield f"the device's context was lost, and what came after it was skipped: {guard.lost}"
+    if ledger.resumed_units:
+        rows = count_text(ledger.resumed_units, "row")
+        yield f"the run was continued: {rows} had been measured by an earlier process"
+
+
+def now() -> str:
+    """The time, as profiles have it."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def own_version() -> str:
+    """Of graphbench, as installed."""
     try:
         return metadata.version("torch-graphbench")
     except metadata.PackageNotFoundError:

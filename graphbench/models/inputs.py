@@ -1,14 +1,14 @@
-"""Input tensors: the spec grammar (`x=f32[16,3,224,224]`), files of saved tensors, and the values that specs get.
+"""Input tensors: the spec grammar (`x=f32[16,3,224,224]`) and the values that specs get.
 
-Parsing needs no torch; only making and loading tensors imports it.
+Parsing needs no torch; only making tensors imports it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench.errors import UsageError, first_line
@@ -37,8 +37,8 @@ DTYPES: Mapping[str, str] = {
 FLOAT_DTYPES = ("f16", "bf16", "f32", "f64")
 _LARGEST: Mapping[str, int] = {"i8": 2**7, "u8": 2**8, "i16": 2**15, "i32": 2**31, "i64": 2**63 - 1}
 _UNBOUNDED = 2
-_SNIFFED_BYTES = 512
-_TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>\d+)|(?P<mark>[=\[\],<]))")
+_TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>[0-9]+)|(?P<mark>[=\[\],<]))")
+_MOST_ELEMENTS = 2**63 - 1  # of a tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,22 +133,31 @@ class _Parser:
         self.take("mark", "'['", "[")
         if self.skip("]"):
             return ()
-        sizes = [int(self.take("number", "a size")[0])]
+        sizes = [self._number("a size")[0]]
         while self.skip(","):
-            sizes.append(int(self.take("number", "a size")[0]))
-        self.take("mark", "',' or ']'", "]")
+            sizes.append(self._number("a size")[0])
+        position = self.take("mark", "',' or ']'", "]")[1]
+        if math.prod(max(size, 1) for size in sizes) > _MOST_ELEMENTS:
+            raise self.error(f"{len(sizes)} sizes", position, f"sizes of at most {_MOST_ELEMENTS} elements together")
         return tuple(sizes)
+
+    def _number(self, expected: str) -> tuple[int, int]:
+        """A number and its position."""
+        digits, position = self.take("number", expected)
+        if len(digits.lstrip("0")) > len(str(_MOST_ELEMENTS)):
+            raise self.error(f"a number of {len(digits)} digits", position, f"at most {_MOST_ELEMENTS}")
+        return int(digits.lstrip("0") or "0"), position
 
     def _bound(self, dtype: str) -> int | None:
         position = self.peek()[2]
         if not self.skip("<"):
             return None
-        digits, position_of_number = self.take("number", "a whole number")
+        bound, position_of_number = self._number("a whole number")
         if dtype not in _LARGEST:
             raise self.error(f"a bound for {dtype}", position, "one only for integers")
-        if not 1 <= int(digits) <= _LARGEST[dtype]:
-            raise self.error(f"bound {digits}", position_of_number, f"1 to {_LARGEST[dtype]} for {dtype}")
-        return int(digits)
+        if not 1 <= bound <= _LARGEST[dtype]:
+            raise self.error(f"bound {bound}", position_of_number, f"1 to {_LARGEST[dtype]} for {dtype}")
+        return bound
 
 
 def parse_input(text: str) -> InputSpec:
@@ -188,6 +197,9 @@ def make_inputs(specs: Iterable[InputSpec], *, device: str, seed: int, origin: s
         device: where the tensors go, as `torch.device` reads it.
         seed: the same seed gives the same values.
         origin: what to call the inputs in messages.
+
+    Raises:
+        UsageError: torch cannot make one, for want of memory for instance.
     """
     import torch
 
@@ -195,7 +207,10 @@ def make_inputs(specs: Iterable[InputSpec], *, device: str, seed: int, origin: s
     args: list[object] = []
     kwargs: dict[str, object] = {}
     for spec in specs:
-        tensor = _draw(spec, generator).to(device)
+        try:
+            tensor = _draw(spec, generator).to(device)
+        except RuntimeError as error:
+            raise UsageError(f"input {spec}: it cannot be made: {first_line(error)}", subject=str(spec)) from error
         if spec.name is None:
             args.append(tensor)
         else:
@@ -210,71 +225,6 @@ def _draw(spec: InputSpec, generator: torch.Generator) -> torch.Tensor:
     if dtype.is_floating_point:
         return torch.randn(spec.shape, generator=generator).to(dtype)
     return torch.randint(spec.bound or _UNBOUNDED, spec.shape, generator=generator).to(dtype)
-
-
-def load_inputs(path: Path, *, device: str) -> Inputs:
-    """Read saved tensors: `.pt` or `.pth` (a tensor, a tuple or list, or a dict by name), or `.safetensors` (a dict).
-
-    Raises:
-        UsageError: no such file, another suffix, or something in it that is no plain data.
-
-    Source: `torch.load(weights_only=True)`, which runs no code of the file (torch 2.13).
-    """
-    if not path.is_file():
-        raise UsageError(f"example inputs {path}: no such file", subject=str(path))
-    if path.suffix == ".safetensors":
-        return as_inputs(_load_safetensors(path, device), origin=str(path), device=device)
-    if path.suffix not in {".pt", ".pth"}:
-        raise UsageError(
-            f"example inputs {path}: found suffix {path.suffix!r}, expected .pt, .pth or .safetensors",
-            subject=str(path),
-        )
-    return as_inputs(_load_torch(path, device), origin=str(path), device=device)
-
-
-def _load_torch(path: Path, device: str) -> object:
-    import torch
-
-    try:
-        loaded: object = torch.load(path, map_location=device, weights_only=True)
-    except Exception as error:  # the unpickler raises whatever the bytes lead it to
-        raise _unreadable(path, error) from error
-    return loaded
-
-
-def _load_safetensors(path: Path, device: str) -> object:
-    from graphbench.models.packages import import_optional
-
-    safetensors_torch = import_optional("safetensors.torch")
-    try:
-        loaded: object = safetensors_torch.load_file(path, device=device)
-    except Exception as error:  # its own error type, and whatever torch raises of a dtype or a device
-        raise _unreadable(path, error) from error
-    return loaded
-
-
-def _unreadable(path: Path, error: Exception) -> UsageError:
-    return UsageError(
-        f"example inputs {path}: {_content(path)} that cannot be read: {type(error).__name__}: {first_line(error)}",
-        hint="read are .pt and .pth files of plain tensors, tuples or dicts of them, as torch.save({'x': x}, path) "
-        "writes, and .safetensors files",
-        subject=str(path),
-    )
-
-
-def _content(path: Path) -> str:
-    """What a file looks like by its first bytes."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(_SNIFFED_BYTES)
-    except OSError as error:
-        return f"found a file ({error.strerror})"
-    if not start:
-        return "found an empty file"
-    if start.startswith(b"PK\x03\x04"):
-        return "found a zip archive, as torch.save writes,"
-    binary = any(byte < 32 and byte not in b"\t\n\r\f" for byte in start)
-    return "found a binary file" if binary else "found a text file"
 
 
 def as_inputs(value: object, *, origin: str, device: str, dtype: str | None = None) -> Inputs:

@@ -21,6 +21,7 @@ from graphbench.models.zoo import build_zoo_model, construct
 if TYPE_CHECKING:
     import torch
 
+_LONGEST_LITERAL = 10_000  # characters: Python's parser is not meant for more than people write
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "none": None, "null": None}
 
 
@@ -50,7 +51,7 @@ def parse_arguments(texts: Iterable[str]) -> dict[str, object]:
     """Read `--model-arg` values: `key=value`, the value a Python literal, else a string.
 
     Raises:
-        UsageError: no `=`, no name before it, or the same key twice.
+        UsageError: no `=`, no name before it, the same key twice, or a value nested too deeply.
 
     Example:
         >>> parse_arguments(["depth=4", "act=gelu", "bias=false"])
@@ -63,17 +64,19 @@ def parse_arguments(texts: Iterable[str]) -> dict[str, object]:
             raise UsageError(f"--model-arg {text!r}: expected NAME=VALUE", subject=text)
         if key in arguments:
             raise UsageError(f"--model-arg {key!r} is given twice", subject=key)
-        arguments[key] = _literal(value)
+        arguments[key] = _literal(key, value)
     return arguments
 
 
-def _literal(text: str) -> object:
+def _literal(key: str, text: str) -> object:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
-        value: object = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        value: object = ast.literal_eval(text) if len(text) <= _LONGEST_LITERAL else text
+    except (ValueError, SyntaxError, TypeError):  # TypeError: a set of lists, say
         return text
+    except (MemoryError, RecursionError) as error:
+        raise UsageError(f"--model-arg {key}: a value nested too deeply", subject=key) from error
     return value
 
 

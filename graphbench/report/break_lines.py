@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from graphbench.analysis.break_costs import NO_STEP, BreakCost, BreakRow, break_rows
 from graphbench.analysis.digest import Digest
 from graphbench.measurements import SourceLine
+from graphbench.plaintext import clean
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
-from graphbench.report.names import clean, shorten_head
+from graphbench.report.names import shorten_head
 from graphbench.report.overview import names_text
 from graphbench.step_records import BreakKind, Recompile
 from graphbench.units import count_text, format_bytes, format_duration

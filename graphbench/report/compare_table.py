@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from graphbench.analysis.implementations import ImplementationRow, clocks_apart
 from graphbench.analysis.stats import Summary
+from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column
 from graphbench.report.columns import difference_text
 from graphbench.report.grid import build, draw, wrap
 from graphbench.report.heading import policy_text, timer_lines
-from graphbench.report.names import clean, shorten_tail
+from graphbench.report.names import shorten_tail
 from graphbench.units import MISSING
 
 

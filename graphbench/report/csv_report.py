@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +12,7 @@ from graphbench.analysis.places import place_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.views import node_rows, sort_rows, verdict_grain_ns
 from graphbench.errors import UsageError
+from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
 from graphbench.report.break_columns import BREAK_COLUMNS
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 RowT = TypeVar("RowT")
 
 _STEP_TABLES = ("gaps", "places", "step", "breaks")
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA_STARTS = tuple("=+-@＝＋－＠")  # the wide ones too, which some spreadsheets take for the others
 
 
 class CsvReporter:
@@ -83,11 +82,15 @@ def _step_table(record: ProfileRecord, table: str, sort: str, top: int | None) -
 
 
 def _write(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([column.csv_name for column in columns])
-    writer.writerows([_cell(column, column.get(row)) for column in columns] for row in rows)
-    return stream.getvalue()
+    lines = [[column.csv_name for column in columns]]
+    lines += [[_cell(column, column.get(row)) for column in columns] for row in rows]
+    return "".join(f"{','.join(map(_quoted, line))}\n" for line in lines)
+
+
+def _quoted(cell: str) -> str:
+    """A cell in quotes where it must be, also where a spreadsheet would split it: many take semicolons for commas."""
+    doubled = cell.replace('"', '""')
+    return f'"{doubled}"' if doubled != cell or "," in cell or ";" in cell else cell
 
 
 def _cell(column: Column[RowT], value: object) -> str:
@@ -96,6 +99,6 @@ def _cell(column: Column[RowT], value: object) -> str:
     if isinstance(value, (int, float)) and column.kind != "text":
         number = 100 * value if column.kind == "fraction" else value
         return repr(int(number) if float(number).is_integer() else float(number))
-    text = str(value)
+    text = clean(str(value))
     # A spreadsheet runs a cell that starts so as a formula; the apostrophe makes it text.
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

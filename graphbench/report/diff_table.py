@@ -8,11 +8,11 @@ from graphbench.analysis.diff import Diff
 from graphbench.analysis.diff_totals import DiffTotal
 from graphbench.analysis.stats import SAME_WITHIN
 from graphbench.analysis.views import sort_rows
+from graphbench.plaintext import clean
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import DIFF_COLUMNS, GAP_DIFF_COLUMNS
 from graphbench.report.grid import build, draw, wrap
-from graphbench.report.names import clean
 from graphbench.report.overview import names_text
 from graphbench.units import count_text, format_percent
 

@@ -7,9 +7,10 @@ from types import MappingProxyType
 
 from graphbench.analysis.gaps import GapLine, GapRow, known_sum
 from graphbench.analysis.stats import Summary
+from graphbench.plaintext import clean
 from graphbench.report.column import Column
-from graphbench.report.grid import build, draw
-from graphbench.report.names import clean, shorten, shorten_head, shorten_source
+from graphbench.report.grid import Drawn, build, draw
+from graphbench.report.names import shorten, shorten_head, shorten_source
 from graphbench.report.node_columns import row_marks
 from graphbench.step_records import GapOpKind, StepPhase
 from graphbench.units import count_text, format_bytes, format_duration, format_percent
@@ -116,7 +117,7 @@ def by_place(rows: Sequence[GapRow]) -> list[tuple[str, list[GapRow]]]:
 
 def draw_by_place(
     rows: Sequence[GapRow], every: Sequence[GapRow], *, wide: bool, width: int, without: tuple[str, ...]
-) -> str:
+) -> Drawn:
     """The table with a line above the rows of each place, which says what all ops of it cost together.
 
     Args:
@@ -130,14 +131,14 @@ def draw_by_place(
     ordered = [row for _, members in groups for row in members]
     lines = draw(build(GAP_COLUMNS, ordered, wide=wide, without=(*without, "place")), width).split("\n")
     if len(groups) == 1:
-        return "\n".join(lines)
+        return Drawn("\n".join(lines))
     whole = dict(by_place(every))
     header = len(lines) - len(ordered)
     drawn = lines[:header]
     for place, members in groups:
         drawn += [_place_line(place, whole[place]), *lines[header : header + len(members)]]
         header += len(members)
-    return "\n".join(drawn)
+    return Drawn("\n".join(drawn))
 
 
 def _place_line(place: str, rows: Sequence[GapRow]) -> str:

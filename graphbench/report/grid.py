@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from graphbench.plaintext import clean, clean_lines, quoted
 from graphbench.report.column import Column
-from graphbench.report.names import Shorten, clean
+from graphbench.report.names import Shorten
 from graphbench.units import MISSING, TimeUnit, format_number, format_ratio, format_time, time_unit
 
 RowT = TypeVar("RowT")
 _ANY_WIDTH = 1 << 30
+_LONGEST_CELL = 400  # a column is as wide as its widest cell, in every row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +73,19 @@ def _says_something(column: Column[RowT], values: Sequence[object]) -> bool:
     return any(values) if column.shown == "nonzero" else True
 
 
-def draw(grid: Grid, width: int) -> str:
+class Drawn(str):
+    """A table: the only text of a report that has several lines and is not wrapped."""
+
+    __slots__ = ()
+
+
+def draw(grid: Grid, width: int) -> Drawn:
     """Draw a grid as plain text of at most `width` characters a line, where the numbers alone leave room for that."""
     # Imported here: a CSV or JSON report needs no table.
     from tabulate import DataRow, TableFormat, tabulate
 
     if not grid.headers:
-        return ""
+        return Drawn()
     natural = sum(_widths(grid)) + 2 * (len(grid.headers) - 1)
     gap = "  " if natural <= width else " "
     fitted = fit(grid, width - len(gap) * (len(grid.headers) - 1))
@@ -85,7 +93,7 @@ def draw(grid: Grid, width: int) -> str:
     style = TableFormat(None, None, None, None, headerrow=row, datarow=row, padding=0, with_header_hide=None)
     # The header goes in as rows: tabulate pads real headers, and keeps their line breaks in its own formats only.
     text = tabulate([*_header_rows(grid, fitted), *fitted], tablefmt=style, colalign=grid.aligns, disable_numparse=True)
-    return "\n".join(line.rstrip() for line in text.splitlines())
+    return Drawn("\n".join(line.rstrip() for line in text.splitlines()))
 
 
 def fit(grid: Grid, width: int) -> list[list[str]]:
@@ -120,21 +128,28 @@ def _as_it_is(text: str, _width: int) -> str:
 
 
 def wrap(lines: Sequence[str], width: int) -> str:
-    """Join lines to a text; prose that is too long continues on indented lines, tables are left alone."""
+    """Join lines to a text that is safe to print.
+
+    Prose that is too long continues on indented lines, and never on others, whatever names it quotes; tables are left
+    alone.
+    """
     wrapped: list[str] = []
     for line in lines:
-        if "\n" in line or len(line) <= width:
-            wrapped.append(line)
-        else:
-            wrapped += textwrap.wrap(
-                line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-            )
+        if isinstance(line, Drawn):
+            wrapped.append(clean_lines(line))
+            continue
+        prose = clean(line)
+        wrapped += [prose] if len(prose) <= width else _wrapped(prose, width)
     return "\n".join(wrapped) + "\n"
+
+
+def _wrapped(prose: str, width: int) -> list[str]:
+    return textwrap.wrap(prose, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tuple[str, list[str]]:
     if column.kind == "text":
-        return column.name, [MISSING if value is None else clean(str(value)) for value in values]
+        return column.name, [MISSING if value is None else quoted(str(value), _LONGEST_CELL) for value in values]
     if column.kind == "number":
         return column.name, [_number(value) for value in values]
     numbers = [float(value) if isinstance(value, (int, float)) else None for value in values]
@@ -148,7 +163,7 @@ def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tu
 def _number(value: object) -> str:
     """A number, or a text in a column of numbers, such as a range."""
     if isinstance(value, str):
-        return clean(value)
+        return quoted(value, _LONGEST_CELL)
     if not isinstance(value, (int, float)):
         return MISSING
     return format_number(value) if value % 1 else f"{value:.0f}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphbench.measurements import EVENT_TIMERS, TimerName
+from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy, ProfileRecord
-from graphbench.report.names import clean
 from graphbench.units import count_text, format_bytes
 
 
@@ -52,6 +52,8 @@ def policy_text(policy: Policy, environment: Environment) -> str:
     parts = [f"timer {policy.timer}{stamps}", f"cache {policy.cache}", f"values {policy.values}"]
     parts.append(f"{amount}{budget}, {warmup}")
     parts += [f"batches of {policy.batch} calls"] if policy.batch is not None else []
+    budget_bytes = policy.memory_budget_bytes
+    parts += [f"copies within {format_bytes(budget_bytes)}"] if budget_bytes is not None else []
     locked = policy.lock_gpu_clock_mhz
     parts += [f"SM clock locked to {locked} MHz"] if locked is not None else []
     return f"how: {' | '.join(parts)}"

@@ -11,7 +11,7 @@ from graphbench.analysis.gaps import GapRow
 from graphbench.analysis.views import NodeRow, is_unfaithful
 from graphbench.analysis.warning_kinds import UNSTABLE, warning_kind
 from graphbench.measurements import Measurement
-from graphbench.report.names import clean
+from graphbench.plaintext import clean
 from graphbench.report.overview import names_text
 from graphbench.units import count_text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +14,7 @@ from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
 from graphbench.analysis.summary import summary
 from graphbench.analysis.views import node_rows, sort_rows, verdict_grain_ns
+from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
 from graphbench.report.base import RenderOptions, check_options
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RowT = TypeVar("RowT")
+# Brackets are in every shape, as in f32[2,64]: they make a link only with what stands behind them.
+_MARKUP = re.compile(r"[\\|<*_`~$]|\](?=[(\[:])|(?<=\])\[")
 
 
 class MarkdownReporter:
@@ -138,10 +142,8 @@ def _fusions(record: ProfileRecord, top: int | None, wide: bool) -> list[str]:
 
 
 def escape(text: str) -> str:
-    """Escape what Markdown would read as markup or as the end of a cell."""
-    for character in ("\\", "|", "<", "*", "_", "`"):
-        text = text.replace(character, "\\" + character)
-    return text.replace("\n", " ")
+    """Escape what Markdown would read as markup, as a link or an image, or as the end of a cell."""
+    return _MARKUP.sub(r"\\\g<0>", clean(text))
 
 
 def _bullets(lines: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 Shorten = Callable[[str, int], str]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _REDUNDANT = ("triton_", "cpp_fused_", "extern_kernels.", "torch.ops.")
 _NAMESPACES = re.compile(r"\b(at::native|c10)::|\(anonymous namespace\)::")
 _KERNEL = re.compile(r"[\w.]+:\d+")
@@ -96,8 +95,3 @@ def shorten_fate(text: str, width: int) -> str:
         return shorten_head(f"{kind}: {target}" if arrow else kind, width)
     more = f" +{len(others)}" if others else ""
     return f"{kind}→{shorten_kernel_of_kind(first, max(4, width - len(kind) - 1 - len(more)))}{more}"
-
-
-def clean(text: str) -> str:
-    """Make a name from user code safe for one cell: no line breaks, no terminal control characters."""
-    return text if text.isprintable() else _CONTROL.sub("·", text)

@@ -14,6 +14,7 @@ from graphbench.analysis.views import NodeRow
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.device_columns import COUNT_COLUMN, LAUNCH_COLUMNS, in_csv
 from graphbench.report.names import shorten_fate, shorten_head, shorten_source, shorten_tail
+from graphbench.units import format_bytes
 
 
 def _of_isolated(pick: Callable[[Summary], float | None]) -> Callable[[NodeRow], object]:
@@ -83,6 +84,15 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="back-\nward", key="compiled_backward", kind="time", get=_compiled("backward_ns"), shown="csv"),
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
     COUNT_COLUMN,
+    Column(
+        name="at\npeak",
+        key="peak_bytes",
+        kind="number",
+        get=lambda row: row.node.peak_bytes,
+        brief=lambda row: None if row.node.peak_bytes is None else format_bytes(row.node.peak_bytes),
+        order=lambda row: row.node.peak_bytes,
+        shown="wide",
+    ),
     Column(name="fate", key="fate", kind="text", get=lambda row: row.fate, shrink=22, shorten=shorten_fate),
     Column(name="kernels", key="kernels", kind="text", get=lambda row: " ".join(row.kernels), shown="csv"),
     Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),

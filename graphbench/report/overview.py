@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from graphbench.analysis.clocks import ClockCounts, clock_counts
+from graphbench.analysis.memory import memory_peaks
 from graphbench.analysis.missing import Mismatches, NotMeasured, What, sides
 from graphbench.analysis.steps import StepSummary, nothing_compiled
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.analysis.totals import BeforeAfter
 from graphbench.measurements import EVENT_TIMERS, Comparison, TimerName
+from graphbench.plaintext import clean
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
-from graphbench.report.names import clean, shorten_kernel
+from graphbench.report.names import shorten_kernel
 from graphbench.report.step_lines import nothing_compiled_line, step_lines, verdict_lines
 from graphbench.step_records import FOREIGN_GRAPHS
-from graphbench.units import count_text, format_coverage, format_duration, format_percent, format_ratio
+from graphbench.units import count_text, format_bytes, format_coverage, format_duration, format_percent, format_ratio
 
 NAMES_SHOWN = 4
 REASONS_SHOWN = 6
@@ -106,6 +108,7 @@ def finding_lines(
         *_step_coverage(record, summary),
         *(f"owners: {_owners(owners, wide)}" for owners in summary.owners),
         *([] if eager_only else [_nodes(summary), _kernels(summary)]),
+        *_memory(record),
         *not_measured_lines(summary.not_measured),
         *_unknown(summary),
     ]
@@ -234,6 +237,20 @@ def _nodes(summary: ProfileSummary) -> str:
 def _kernels(summary: ProfileSummary) -> str:
     count = summary.kernels
     return f"kernels: {count.total}, {count.timed} timed, {count.skipped} skipped, {count.failed} failed"
+
+
+def _memory(record: ProfileRecord) -> Iterator[str]:
+    """Such as `memory: eager peaks at 1.20 GiB, compiled 0.90 GiB; most results of eager are alive at mlp: ...`."""
+    many = len(record.regions) > 1
+    for peak in memory_peaks(record):
+        sides = (("eager peaks at", peak.eager_bytes), ("compiled", peak.compiled_bytes))
+        known = [f"{name} {format_bytes(size)}" for name, size in sides if size is not None]
+        where = clean(f"{peak.node} ({peak.module})" if peak.module else peak.node)
+        held = f"{format_bytes(peak.held_bytes)} of {count_text(peak.holders, 'node')}"
+        text = "; ".join(
+            [*([", ".join(known)] if known else []), f"most results of eager are alive at {where}: {held}"]
+        )
+        yield f"memory: {f'{peak.region}: ' if many else ''}{text}"
 
 
 def _unknown(summary: ProfileSummary) -> Iterator[str]:

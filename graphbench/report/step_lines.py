@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from graphbench.analysis.steps import StepSummary
 from graphbench.measurements import EVENT_TIMERS
+from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
-from graphbench.report.names import clean
 from graphbench.units import count_text, format_duration, format_number, format_percent, format_ratio
 
 PLACES_NAMED = 3

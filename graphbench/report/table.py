@@ -15,6 +15,7 @@ from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summar
 from graphbench.analysis.summary import ProfileSummary, summary
 from graphbench.analysis.views import NodeRow, node_rows, sort_rows, verdict_grain_ns
 from graphbench.collector import collector_paused
+from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
 from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
@@ -27,7 +28,6 @@ from graphbench.report.grid import Grid, build, draw, wrap
 from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import launch_legend, legend, row_name
-from graphbench.report.names import clean
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.overview import (
     NAMES_SHOWN,

@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness import DEVICE, ChildError, Report, busy_p50_ns, child, each, measured, parser, spin, table
+from children import ChildError, child, find_ncu
+from harness import DEVICE, Report, busy_p50_ns, each, measured, parser, spin, table
 from judging import accuracy, why_left_out
 from known_kernels import NOT_IN_NCU, Function, Stamped, build
 
@@ -189,7 +189,7 @@ def ncu_figures() -> dict[str, Any]:
 
 
 def _ncu() -> str:
-    found = shutil.which("ncu") or shutil.which("ncu", path="/usr/local/cuda/bin")
+    found = find_ncu()
     if found is None:
         raise FileNotFoundError("ncu is neither on PATH nor in the CUDA toolkit's usual place")
     return found

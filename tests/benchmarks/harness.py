@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.metadata
 import json
 import os
-import platform
-import signal
-import subprocess
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -18,14 +14,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from machine import environment
 from tabulate import tabulate
 
 from graphbench.analysis.stats import quantile
 from graphbench.errors import TimingError
 from graphbench.measurements import Measurement
-from graphbench.measuring.environment import driver_version
 from graphbench.records import Policy
-from graphbench.timing import cupti_setup
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, clock_source
 from graphbench.timing.loop import measure
@@ -33,10 +28,6 @@ from graphbench.timing.loop import measure
 T = TypeVar("T")
 DEVICE = "cuda:0"
 POLICY = Policy(timer="cupti", cache="warm", values="captured", warmup=10, repeat=50)
-
-
-class ChildError(RuntimeError):
-    """A child process failed, or ran past its limit."""
 
 
 @dataclass(slots=True)
@@ -113,22 +104,6 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def environment() -> dict[str, Any]:
-    """What the numbers are made on."""
-    properties = torch.cuda.get_device_properties(DEVICE)
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "triton": importlib.metadata.version("triton"),
-        "cupti-python": importlib.metadata.version(cupti_setup.DISTRIBUTION),
-        "libcupti": cupti_setup.load().version,
-        "driver": driver_version(),
-        "gpu": properties.name,
-        "gpu_l2_bytes": properties.L2_cache_size,
-    }
-
-
 class Report:
     """The results of one script, written after every part, so that a later failure loses nothing."""
 
@@ -157,26 +132,6 @@ class Report:
     def write(self) -> None:
         """Write everything found so far."""
         self._output.write_text(json.dumps(self.found, indent=1) + "\n")
-
-
-def child(*command: str, limit_s: float) -> str:
-    """Standard output of a command in a process group of its own.
-
-    Raises:
-        ChildError: it failed, with the end of what it said, or it ran past `limit_s` and was killed with its children.
-    """
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        out, err = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        raise ChildError(f"{' '.join(command)}: ran past {limit_s:.0f} s; said last: {(out + err)[-1500:]}") from None
-    if process.returncode != 0:
-        raise ChildError(f"{' '.join(command)}: exit status {process.returncode}: {(out + err)[-3000:]}")
-    return out
 
 
 def table(rows: list[dict[str, Any]]) -> str:

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from children import ChildError, child
 from cupti import cupti
-from harness import DEVICE, ChildError, Report, busy_p50_ns, child, described, measured, parser, spin, table
+from harness import DEVICE, Report, busy_p50_ns, described, measured, parser, spin, table
 from judging import as_expected, refused_by
 
 from graphbench import errors

@@ -9,17 +9,24 @@ import argparse
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from harness import described
 
 import graphbench
 from graphbench.analysis.stats import quantile
 from graphbench.measurements import Measurement
 from graphbench.records import ProfileRecord
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.benchmarks.figures import run_figures, runs  # noqa: E402
 
 # Microseconds, H200, torch 2.11, CUDA 13.0: eager in-graph, eager isolated sum, fused in-graph, fused isolated sum.
 FACTS = {
@@ -84,19 +91,21 @@ def p50_us(measurement: Measurement) -> float:
 def figures(record: ProfileRecord) -> dict[str, Any]:
     """The sums of fact 15 and the coverage of the compiled runs."""
     regions = [region for region in record.regions if region.status == "ok"]
-    runs = [region.forward.run for region in regions if region.forward.run]
+    labelled = [region.forward.run for region in regions if region.forward.run]
     eager = [region.eager.run for region in regions if region.eager.run]
     nodes = [node for region in regions for node in region.nodes]
     kernels = [kernel for region in regions for kernel in region.kernels]
-    busy_ns = sum(sum(run.busy_ns) for run in runs)
+    busy_ns = sum(sum(run.busy_ns) for run in labelled)
+    sums = [run_figures(*entry)["rows_against_total_percent"] for region in regions for entry in runs(region)]
     return {
         "eager_in_graph_us": sum(quantile(run.busy_ns, 0.5) for run in eager) / 1e3,
         "eager_isolated_us": sum(p50_us(node.isolated) for node in nodes),
-        "fused_in_graph_us": sum(quantile(run.busy_ns, 0.5) for run in runs) / 1e3,
+        "fused_in_graph_us": sum(quantile(run.busy_ns, 0.5) for run in labelled) / 1e3,
         "fused_isolated_us": sum(p50_us(kernel.isolated) for kernel in kernels),
-        "attributed_percent": 100 * (1 - sum(sum(run.unattributed_ns) for run in runs) / busy_ns),
-        "unattributed_kernels": [name for run in (*runs, *eager) for name in run.unattributed],
-        "dropped": sum(run.dropped for run in (*runs, *eager)),
+        "attributed_percent": 100 * (1 - sum(sum(run.unattributed_ns) for run in labelled) / busy_ns),
+        "rows_against_busy_percent": max(sums, key=abs),
+        "unattributed_kernels": [name for run in (*labelled, *eager) for name in run.unattributed],
+        "dropped": sum(run.dropped for run in (*labelled, *eager)),
         "nodes": len(nodes),
         "nodes_not_ok": [
             f"{n.name}: {n.isolated.reason}" for n in nodes if n.isolated.status != "ok" and n.kind != "state"
@@ -145,9 +154,13 @@ def main() -> None:
     options = parser.parse_args()
     results = {}
     for name in options.only or list(FACTS):
-        results[name] = run(name)
-        profile = results[name].pop("_profile")
-        if options.profiles:
+        try:
+            results[name] = run(name)
+        except Exception as error:  # noqa: BLE001 - a model that fails is a result, and the others still run
+            traceback.print_exc()
+            results[name] = {"error": described(error)}
+        profile = results[name].pop("_profile", None)
+        if options.profiles and profile:
             profile.save(options.profiles / f"{name}.json", overwrite=True)
         options.output.write_text(json.dumps(results, indent=1))
         print(json.dumps({k: v for k, v in results[name].items() if k != "environment"}, indent=1), file=sys.stderr)

@@ -12,7 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness import Report, busy_p50_ns, child, parser, table
+from children import child
+from harness import Report, busy_p50_ns, parser, table
 
 import graphbench
 from graphbench.measurements import Measurement

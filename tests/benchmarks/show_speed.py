@@ -1,7 +1,10 @@
-"""How long `graphbench show` takes on a profile of 10,000 nodes: whole command, loading and rendering apart.
+"""How long `graphbench show` and `diff` take to start, and on profiles of 10,000 nodes.
 
-Run from the repository root: `python tests/benchmarks/show_speed.py`. Prints JSON. Needs neither torch nor a GPU. Two
-profiles: every row with 200 samples of its own, and 80 % of the rows measured in the place of an equal one.
+Bars (DESIGN section 8): start below 0.3 s without importing torch, 10,000 nodes below 2 s. Run from the repository
+root: `python tests/benchmarks/show_speed.py [--output results.json]`. Needs neither torch nor a GPU. Two profiles:
+every row with 200 samples of its own, and 80 % of the rows measured in the place of an equal one. Start is the whole
+command on a profile of three nodes; `diff` reads two files. CPU times tell whether wall times had the machine to
+themselves.
 """
 
 from __future__ import annotations
@@ -49,6 +52,9 @@ KERNEL = DeviceKernel(
     stream=7,
     device=0,
 )
+START_NODES = 3
+COMMANDS = {"show": ("show", "{0}"), "diff": ("diff", "{0}", "{1}")}
+IMPORTED = "import sys; from graphbench.cli import main; main(sys.argv[1:]); print('torch' in sys.modules)"
 ISOLATED_SAMPLES = 200
 RUN_SAMPLES = 50  # in-graph samples: `measuring.runs.MOST_RUNS`
 
@@ -198,20 +204,46 @@ def measure(record: ProfileRecord, repeats: int) -> dict[str, Any]:
         document.write(record, path)
         seconds = {"write": time.perf_counter() - start}
         parts = [json.loads(_python(__file__, "--parts", str(path))) for _ in range(repeats)]
-        whole = [_timed(path) for _ in range(repeats)]
         return {
             "file_bytes": path.stat().st_size,
             **{f"{name}_s": round(value, 3) for name, value in seconds.items()},
             **{f"{name}_s": round(statistics.median(part[name] for part in parts), 3) for name in parts[0]},
-            "show_s": round(statistics.median(whole), 3),
-            "show_all_s": [round(value, 3) for value in whole],
+            **_commands(path, repeats),
         }
 
 
-def _timed(path: Path) -> float:
-    start = time.perf_counter()
-    _python("-m", "graphbench", "show", str(path))
-    return time.perf_counter() - start
+def start(repeats: int) -> dict[str, Any]:
+    """Times of both commands on a tiny profile, in seconds, and which of them imported torch."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "profile.json"
+        document.write(make_profile(START_NODES, 0.0), path)
+        importing = [name for name in COMMANDS if _python("-c", IMPORTED, *_command(name, path)).split()[-1] == "True"]
+        return _commands(path, repeats) | {"torch_imported": importing}
+
+
+def _commands(path: Path, repeats: int) -> dict[str, Any]:
+    """Medians of `repeats` fresh processes of each command, wall and CPU, and all wall times."""
+    found: dict[str, Any] = {}
+    for name in COMMANDS:
+        walls, cpus = zip(*(_timed(name, path) for _ in range(repeats)), strict=True)
+        found[f"{name}_s"] = round(statistics.median(walls), 3)
+        found[f"{name}_cpu_s"] = round(statistics.median(cpus), 3)
+        found[f"{name}_all_s"] = [round(wall, 3) for wall in walls]
+    return found
+
+
+def _command(name: str, path: Path) -> list[str]:
+    """A command line; `diff` compares the profile with itself."""
+    return [part.format(path, path) for part in COMMANDS[name]]
+
+
+def _timed(name: str, path: Path) -> tuple[float, float]:
+    """Wall and CPU seconds of one command in a fresh process."""
+    before, begin = os.times(), time.perf_counter()
+    _python("-m", "graphbench", *_command(name, path))
+    wall_s, after = time.perf_counter() - begin, os.times()
+    cpu_s = sum(getattr(after, part) - getattr(before, part) for part in ("children_user", "children_system"))
+    return wall_s, cpu_s
 
 
 def _python(*arguments: str) -> str:
@@ -231,14 +263,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=Path(os.devnull), help="results as JSON")
     parser.add_argument("--parts", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.parts:
         print(json.dumps(_parts(options.parts)))
         return
     results: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count(), "nodes": options.nodes}
+    results["start"] = start(options.repeats)
     for name, shared in (("nothing_shared", 0.0), ("80_percent_shared", 0.8)):
         results[name] = measure(make_profile(options.nodes, shared), options.repeats)
+        options.output.write_text(json.dumps(results, indent=1) + "\n")
     print(json.dumps(results, indent=1))
 
 

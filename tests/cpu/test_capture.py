@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -289,12 +291,30 @@ def test_inputs_are_those_of_the_first_call() -> None:
     assert region.capture.values[0].value.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
-def test_inputs_beyond_the_budget_are_not_held_and_the_region_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_beyond_the_budget_are_spilled_and_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session._Current, "session", session.Session(capture_budget_bytes=100))
+    assert compiled(lambda x: x @ x)(torch.ones(8, 8)).sum() == 512
+    record = quick()
+    (region,) = record.regions
+    assert (region.status, region.captured_bytes, region.spilled_bytes) == ("ok", 0, 256)
+    assert record.notes[0].startswith(
+        "captured inputs hold 0 bytes until graphbench.reset(); 256 bytes more were moved"
+    )
+
+
+def test_inputs_that_cannot_be_spilled_are_not_held_and_the_region_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(session._Current, "session", session.Session(capture_budget_bytes=100))
+    monkeypatch.setattr(os, "pwrite", full)
     assert compiled(lambda x: x @ x)(torch.ones(8, 8)).sum() == 512
     (region,) = quick().regions
     assert region.status == "skipped"
-    assert region.reason == "its inputs hold 256 bytes, more than the capture budget of 100 bytes left"
+    assert region.reason == (
+        "its inputs hold 256 bytes, more than the 100 bytes that the capture budget leaves, and cannot be put on disk: "
+        "No space left on device"
+    )
 
 
 def test_reset_lets_go_of_everything() -> None:

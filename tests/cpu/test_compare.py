@@ -44,8 +44,13 @@ def test_nan_equals_nan() -> None:
     assert compare_tensors(torch.tensor([NAN, 1.0]), torch.tensor([NAN, 1.0])).equal is True
 
 
-def test_nan_on_one_side_is_a_difference() -> None:
+def test_nan_where_there_should_be_none_is_a_difference() -> None:
     found = compare_tensors(torch.tensor([NAN, 1.0]), torch.tensor([0.0, 1.0]))
+    assert (found.equal, found.note) == (False, "NaN where the other result has none")
+
+
+def test_numbers_where_there_should_be_nan_are_a_difference() -> None:
+    found = compare_tensors(torch.tensor([0.0, 1.0]), torch.tensor([NAN, 1.0]))
     assert (found.equal, found.note) == (False, "NaN or infinite on one side only")
 
 

@@ -64,7 +64,7 @@ def region_of(fn: Callable[..., Any], *args: Any) -> Region:
     """A region as the session keeps it, but that nothing was compiled."""
     ((gm, values),) = dynamo_graphs(fn, *args)
     region = Region("r0", "0/0", gm, graphs.node_records(gm), None, "", compiled=gm)
-    region.record_call(values, 1 << 30)
+    region.record_call(values, lambda _: 1 << 30)
     return region
 
 
@@ -91,10 +91,10 @@ def eager_measured(fn: Callable[..., Any], *args: Any) -> tuple[Side, dict[str, 
     run = backward.whole_run()
     with ambient.rng_untouched():
         side = undisturbed(run, TIMERS, POLICY)
-        side, rows = measure_side(side, run, label, backward.rows, TIMERS, POLICY, [])
+        measured = measure_side(side, run, label, backward.rows, TIMERS, POLICY, [])
         found = isolate_nodes(region, Isolator(torch.device("cpu"), TIMERS, POLICY), (), lambda: None)
-    nodes = with_backward(node_records(region, found, {}, ""), rows, side.reason)
-    return side, {node.name: node for node in nodes}
+    nodes = with_backward(node_records(region, found, {}, ""), measured.rows, measured.side.reason)
+    return measured.side, {node.name: node for node in nodes}
 
 
 def rest_ns(side: Side, rows: list[Measurement]) -> list[float]:

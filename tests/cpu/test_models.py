@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from graphbench.errors import CaptureError, GraphbenchError, SetupError, UsageError
-from graphbench.models.inputs import as_inputs, load_inputs, make_inputs, parse_inputs
+from graphbench.models.inputs import as_inputs, make_inputs, parse_inputs
 from graphbench.models.packages import import_optional
+from graphbench.models.saved_inputs import load_inputs
 from graphbench.models.sources import BuiltModel, ModelSource, build_model
 
 TINY_GPT2 = {"n_layer": 1, "n_embd": 32, "n_head": 2, "vocab_size": 50, "n_positions": 16}

@@ -6,11 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 
-from graphbench import cli, document
+from graphbench import cli, document, files
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement
 from graphbench.records import ProfileRecord
@@ -34,7 +33,7 @@ class FakeProfile:
     def save(self, path: Path, overwrite: bool = False) -> None:
         if path.exists() and not overwrite:
             raise UsageError(f"{path} exists")
-        path.write_text("saved")
+        files.write_whole(path, "saved", overwrite=True)
 
 
 class FakeReporter:
@@ -69,7 +68,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch, reporters: dict[str, FakeReporter]) ->
     """Replace what needs torch; collects `(job, measure options)` and returns an empty profile."""
     collected: list[SimpleNamespace] = []
 
-    def measure_job(job: SimpleNamespace, options: object) -> FakeProfile:
+    def measure_job(job: SimpleNamespace, options: object, **running: object) -> FakeProfile:
         collected.append(SimpleNamespace(job=job, options=options))
         return FakeProfile(make_record())
 
@@ -152,7 +151,9 @@ def test_run_hands_measuring_options_on(jobs: list[SimpleNamespace]) -> None:
         "noise": 0.02,
         "noise_ms": 500.0,
         "batch": 64,
+        "memory_budget": None,
         "lock_gpu_clock": None,
+        "unit_timeout_s": 120.0,
         "progress": False,
     }
 
@@ -226,14 +227,15 @@ def test_file_that_cannot_be_written_after_measuring_loses_no_table(
     tmp_path: Path,
     file: str,
 ) -> None:
-    opened = Path.write_text
+    written = files.write_whole
 
-    def full(path: Path, *args: Any, **keywords: Any) -> int:
+    def full(path: Path, text: str, *, overwrite: bool) -> None:
         if path.name == file:
             raise UsageError(f"cannot write {file}: No space left on device")
-        return opened(path, *args, **keywords)
+        written(path, text, overwrite=overwrite)
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("graphbench.cli.common.write_whole", full)
+    monkeypatch.setattr(files, "write_whole", full)
     assert cli.main(["run", "--model", "hf:gpt2", "--output-dir", str(tmp_path)]) == 1
     told = f"graphbench: error: measured, but cannot write {file}: No space left on device\n"
     assert capsys.readouterr() == ("<table>\n", told + "  hint: the table above is whole\n")
@@ -250,7 +252,9 @@ def test_force_overwrites(jobs: list[SimpleNamespace], tmp_path: Path) -> None:
 
 def fail_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["graphbench.cli.execute"]
-    monkeypatch.setattr(module, "measure_job", lambda job, options: FakeProfile(make_record(isolated=FAILED)))
+    monkeypatch.setattr(
+        module, "measure_job", lambda job, options, **running: FakeProfile(make_record(isolated=FAILED))
+    )
 
 
 def test_failed_rows_are_no_error_unless_strict(jobs: list[SimpleNamespace], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,10 +45,23 @@ def test_csv_of_fusions_has_one_row_a_kernel() -> None:
     ]
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "＝", "＋", "－", "＠"])
 def test_csv_text_is_never_a_formula(start: str) -> None:
     (row,) = csv_rows(profile(region([node(f"{start}cmd|x", 5.0, op_type="x")])), "nodes")
     assert row["name"] == f"'{start}cmd|x"
+
+
+@pytest.mark.parametrize("start", ["\t", "\r", "\n", "\x1b", "\u202e", "\udcff"])
+def test_csv_text_has_no_character_that_is_obeyed_instead_of_shown(start: str) -> None:
+    (row,) = csv_rows(profile(region([node(f"{start}=cmd|x", 5.0, op_type="x")])), "nodes")
+    assert row["name"] == "·=cmd|x"
+
+
+@pytest.mark.parametrize("name", ["a;=1+1", 'a",=1+1', "a,b", '"'])
+def test_csv_text_with_what_separates_cells_anywhere_stands_in_quotes(name: str) -> None:
+    text = REPORTERS["csv"].render(profile(region([node(name, 5.0, op_type="x")])))
+    assert '"' + name.replace('"', '""') + '",' in text
+    assert csv_rows(profile(region([node(name, 5.0, op_type="x")])), "nodes")[0]["name"] == name
 
 
 def test_negative_numbers_in_csv_stay_numbers() -> None:

@@ -31,6 +31,9 @@ def options(command: list[str], *words: str) -> MeasureOptions:
         ("--batch-execute", "few", "a whole number from 2 to 64"),
         ("--measure-ms", "inf", "a number above 0"),
         ("--repeat", "0", "a whole number above 0"),
+        ("--memory-budget", "0", "a size such as 8GiB or 512MiB"),
+        ("--memory-budget", "0.1", "a size such as 8GiB or 512MiB"),
+        ("--memory-budget", "8 apples", "a size such as 8GiB or 512MiB"),
     ],
 )
 def test_a_value_out_of_range_is_refused_when_it_is_read(
@@ -64,3 +67,11 @@ def test_a_limit_of_noise_without_noise_is_refused(command: list[str]) -> None:
 
 def test_without_a_limit_of_noise_measuring_has_its_own(command: list[str]) -> None:
     assert "noise_ms" not in options(command, "--noise", "2%").keywords()
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [("8GiB", 8 << 30), ("1.5 MiB", 3 << 19), ("2GB", 2 * 10**9), ("4g", 4 << 30), ("512k", 512 << 10), ("100", 100)],
+)
+def test_a_size_is_read_with_or_without_a_unit(command: list[str], text: str, nbytes: int) -> None:
+    assert options(command, "--memory-budget", text).keywords()["memory_budget"] == nbytes

@@ -1,0 +1,146 @@
+"""A profile of what a run has measured so far. Pure: no torch import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from graphbench.conservation import post_grad_row
+from graphbench.document import SCHEMA_VERSION
+from graphbench.errors import ProfileFormatError
+from graphbench.measurements import Measurement, Status
+from graphbench.records import KernelRecord, NodeRecord, PostGradNode, ProfileRecord, RegionRecord, Side
+from graphbench.runs.entries import STEP
+from graphbench.runs.journal import JOURNAL, read_journal
+from graphbench.runs.ledger import Book, Ledger
+from graphbench.step_records import StepRecord
+
+CUT_SHORT = "the run was cut short before it came to this"
+PARTIAL = "a partial profile: the run was cut short"
+
+
+def read_partial(folder: Path) -> ProfileRecord:
+    """What the run of a directory has measured so far.
+
+    Raises:
+        ProfileFormatError: there is no journal, or it ended before anything could be measured.
+    """
+    contents = read_journal(folder)
+    ledger = Ledger(entries=contents.entries)
+    conditions, started = ledger.conditions, contents.started
+    if conditions is None:
+        raise ProfileFormatError(
+            str(folder / JOURNAL),
+            None,
+            "a run that was cut short before it measured anything",
+            "measured rows",
+            hint=f"continue it: graphbench run --resume {folder}",
+        )
+    return ProfileRecord(
+        schema_version=SCHEMA_VERSION,
+        graphbench=started.graphbench if started is not None else "unknown",
+        created=conditions.created,
+        subject=conditions.subject,
+        environment=conditions.environment,
+        policy=conditions.policy,
+        regions=tuple(
+            record
+            for book in ledger.books.values()
+            if (record := region_so_far(book, "skipped", CUT_SHORT)) is not None
+        ),
+        breaks=conditions.breaks,
+        recompiles=conditions.recompiles,
+        step=with_isolated(ledger.step, ledger.book(STEP)) if ledger.step is not None else None,
+        notes=(
+            f"{PARTIAL}; graphbench run --resume {folder} continues it",
+            *(f"the journal's {dropped}" for dropped in contents.dropped),
+        ),
+    )
+
+
+def region_so_far(book: Book, status: Status, reason: str) -> RegionRecord | None:
+    """A region with the rows that were measured.
+
+    Args:
+        book: what is known of it.
+        status: of the region, where it is not done: `skipped` is `ok` once anything of it was measured.
+        reason: why it is not, also for every row without a result.
+
+    Returns:
+        The whole region where it is done; `None` where nothing is known of it.
+    """
+    if book.measured is not None or book.region is None:
+        return book.measured
+    region, missing = book.region, Measurement(status="skipped", reason=reason)
+    sides = {name: dict(found.rows) for name, found in book.sides.items()}
+    calls = {row: count for found in book.sides.values() for row, count in found.calls}
+    notes = [note for found in book.sides.values() for note in found.notes]
+    if status == "skipped" and any(found.side.run is not None for found in book.sides.values()):
+        status, notes = "ok", [*notes, f"not whole: {reason}"]
+    return replace(
+        region,
+        status=status,
+        reason=reason if status != "ok" else "",
+        nodes=tuple(_node(node, book, sides, missing) for node in region.nodes),
+        post_grad=tuple(_post_grad(node, book, missing) for node in region.post_grad),
+        kernels=tuple(_kernel(kernel, book, sides, calls, missing) for kernel in region.kernels),
+        eager=_side(book, "eager", reason),
+        eager_backward=_side(book, "eager_backward", reason),
+        forward=_side(book, "forward", reason),
+        backward=_side(book, "backward", reason),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+Sides = Mapping[str, Mapping[str, Measurement]]
+
+
+def _side(book: Book, name: str, reason: str) -> Side:
+    found = book.sides.get(name)
+    return found.side if found is not None else Side(reason=reason)
+
+
+def _node(node: NodeRecord, book: Book, sides: Sides, missing: Measurement) -> NodeRecord:
+    isolated, backward = book.units.get(("isolated", node.name)), book.units.get(("backward", node.name))
+    kind = node.kind
+    if isolated is not None and isolated.has_effect is False:
+        kind = "host"
+    elif isolated is not None and isolated.is_view:
+        kind = "view"
+    return replace(
+        node,
+        kind=kind,
+        isolated=isolated.measurement if isolated else missing,
+        backward_isolated=backward.measurement if backward else missing,
+        in_graph=sides.get("eager", {}).get(node.name, missing),
+        backward_in_graph=sides.get("eager_backward", {}).get(node.name, missing),
+    )
+
+
+def _post_grad(node: PostGradNode, book: Book, missing: Measurement) -> PostGradNode:
+    found = book.units.get(("isolated", post_grad_row(node.phase, node.name)))
+    return replace(node, isolated=found.measurement if found else missing)
+
+
+def _kernel(
+    kernel: KernelRecord, book: Book, sides: Sides, calls: Mapping[str, int], missing: Measurement
+) -> KernelRecord:
+    found = book.units.get(("isolated", kernel.key))
+    return replace(
+        kernel,
+        calls=calls.get(kernel.key, 0),
+        isolated=found.measurement if found else missing,
+        in_graph=sides.get(kernel.phase, {}).get(kernel.key, missing),
+    )
+
+
+def with_isolated(step: StepRecord, book: Book) -> StepRecord:
+    """A recorded step with what was measured of its gap ops alone."""
+    return replace(
+        step,
+        rows=tuple(
+            replace(row, isolated=found.measurement) if (found := book.units.get(("isolated", row.name))) else row
+            for row in step.rows
+        ),
+    )

@@ -1,0 +1,166 @@
+"""Watches the process that measures: one that crashes or hangs is started again, without the unit that it died of."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from graphbench.errors import GraphbenchError
+from graphbench.runs.entries import Begun, Conditions, Entry, Failed
+from graphbench.runs.journal import Journal, Tail, read_journal
+from graphbench.runs.ledger import in_progress
+
+EXIT_CONTEXT_LOST: Final = 75
+"""A worker ends with this when its device's context is lost; it has noted what did it."""
+EXIT_INTERRUPTED: Final = 130
+MOST_RESTARTS: Final = 20
+KILLS_FORGIVEN: Final = 1
+"""How often a unit may be under way when the process is killed from outside before it is held to be the cause."""
+SIDE_TIMEOUTS: Final = 10
+GRACE_S: Final = 10.0
+LOOK_EVERY_S: Final = 1.0
+INTERRUPT_S: Final = 10.0
+_START = "import sys; sys.path[:] = {path!r}; from graphbench.cli import main; sys.exit(main())"
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Runs a worker until it has measured everything.
+
+    Args:
+        journal: of the run; the worker inherits it, so that it stays locked until both are gone.
+        command: the worker's command line, after the interpreter's own.
+        folder: where the worker runs.
+        unit_timeout_s: how long a unit may take; `None` for no limit. The worker stops what can be stopped; what
+            cannot is killed `GRACE_S` later, and so is a worker that notes nothing for `SIDE_TIMEOUTS` times as long.
+        say: tells the user.
+    """
+
+    journal: Journal
+    command: Sequence[str]
+    folder: str
+    unit_timeout_s: float | None
+    say: Callable[[str], None]
+    _killed: Counter[Begun] = field(default_factory=Counter)
+
+    def run(self) -> int:
+        """Run the worker, again and again if need be.
+
+        Returns:
+            The exit code of the one that came to an end.
+
+        Raises:
+            GraphbenchError: it died of something that no unit can be blamed for, or of too many.
+        """
+        for _ in range(1 + MOST_RESTARTS):
+            code, hung = self._worker()
+            if code >= 0 and code != EXIT_CONTEXT_LOST:
+                return code
+            self._blame(code, hung)
+        raise GraphbenchError(
+            f"gave up after {MOST_RESTARTS} restarts of the measuring process", hint=self._hint(), subject="run"
+        )
+
+    def _worker(self) -> tuple[int, bool]:
+        """One worker's exit code, negative for a signal, and whether it was killed because it hung."""
+        source = _START.format(path=sys.path)
+        words = [sys.executable, "-c", source, *self.command]
+        process = subprocess.Popen(words, cwd=self.folder, pass_fds=(self.journal.fd,))
+        watch = _Watch(self.journal, self.unit_timeout_s)
+        while True:
+            try:
+                return process.wait(LOOK_EVERY_S), False
+            except subprocess.TimeoutExpired:
+                if watch.hangs():
+                    process.kill()
+                    return process.wait(), True
+            except KeyboardInterrupt:
+                return _interrupted(process), False
+            except BaseException:
+                process.kill()
+                raise
+
+    def _blame(self, code: int, hung: bool) -> None:
+        """Note what the worker died of, so that the next one leaves it out.
+
+        Raises:
+            GraphbenchError: nothing was being measured.
+        """
+        cause = "a lost device" if code == EXIT_CONTEXT_LOST else signal.Signals(-code).name
+        entries = read_journal(self.journal.folder).entries
+        if not any(isinstance(entry, Conditions) for entry in entries):
+            raise GraphbenchError(
+                f"the measuring process died of {cause} while the model was built, compiled or called",
+                hint="does the model run without graphbench?",
+            )
+        if code == EXIT_CONTEXT_LOST:
+            self.say("the device's context was lost; starting again without the unit that lost it")
+            return
+        begun = in_progress(entries)
+        if begun is None:
+            raise GraphbenchError(
+                f"the measuring process died of {cause} while nothing was being measured", hint=self._hint()
+            )
+        what = f"{begun.region} {begun.row}"
+        self._killed[begun] += 1
+        if code == -signal.SIGKILL and not hung and self._killed[begun] <= KILLS_FORGIVEN:
+            self.say(f"the measuring process was killed at {what}; starting again")
+            return
+        reason = _reason(code, hung, self.unit_timeout_s)
+        self.journal.append(Failed(region=begun.region, kind=begun.kind, row=begun.row, reason=reason))
+        self.say(f"{what}: {reason}; starting again without it")
+
+    def _hint(self) -> str:
+        return f"what was measured is safe: graphbench run --resume {self.journal.folder}"
+
+
+def _reason(code: int, hung: bool, unit_timeout_s: float | None) -> str:
+    if hung:
+        return f"timeout: not done after {unit_timeout_s:g} s, and its process had to be killed"
+    name = signal.Signals(-code).name
+    if code == -signal.SIGKILL:
+        return "its process was killed (SIGKILL) each time it was measured, for want of memory perhaps"
+    return f"its process crashed ({name})"
+
+
+def _interrupted(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a worker that was interrupted along with this process, as by a terminal, and ends by itself."""
+    for ask in (None, signal.SIGINT, signal.SIGKILL):
+        if ask is not None:
+            process.send_signal(ask)
+        try:
+            process.wait(INTERRUPT_S)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    return EXIT_INTERRUPTED
+
+
+class _Watch:
+    """Notices, by what it adds to the journal, that a worker hangs."""
+
+    def __init__(self, journal: Journal, unit_timeout_s: float | None) -> None:
+        self._tail = Tail(journal)
+        self._limit_s = unit_timeout_s
+        self._since_s = time.monotonic()
+        self._ready = False
+        self._last: Entry | None = None
+
+    def hangs(self) -> bool:
+        """Whether what was noted last is longer ago than it may be."""
+        new = self._tail.read()
+        if new:
+            self._since_s, self._last = time.monotonic(), new[-1]
+            # Nothing is known of how long it takes to build, compile and call the model.
+            self._ready = self._ready or any(isinstance(entry, Conditions) for entry in new)
+        if self._limit_s is None or not self._ready:
+            return False
+        unit = isinstance(self._last, Begun) and self._last.kind in ("isolated", "backward")
+        limit_s = self._limit_s if unit else self._limit_s * SIDE_TIMEOUTS
+        return time.monotonic() - self._since_s > limit_s + GRACE_S
