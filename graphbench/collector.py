@@ -6,14 +6,12 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from graphbench.put_back import put_back
+
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """Keep the cycle collector out of what happens inside; its state is put back afterwards."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with put_back(gc.enable if gc.isenabled() else gc.disable):
+        gc.disable()
         yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from graphbench.errors import SetupError, UsageError
 from graphbench.inductor import compile as inductor
 from graphbench.measurements import SourceLine, TensorSpec
 from graphbench.memory import available_bytes
+from graphbench.put_back import put_back
 from graphbench.regions import Capture, Region
 from graphbench.step_records import GraphBreak, Recompile
 
@@ -80,6 +82,18 @@ class Session:
         self._budget = capture_budget_bytes
         self._breaks = breaks or BreakLog()
         self._lock = ProcessLock()
+        self._process = os.getpid()
+
+    def __reduce__(self) -> Any:
+        """Refuse: compiled code and what was captured belong to this process.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            "a session cannot be copied or pickled: it belongs to the process that compiled its graphs",
+            hint="save a profile, or compile in the other process",
+        )
 
     @property
     def captured_bytes(self) -> int:
@@ -105,10 +119,12 @@ class Session:
         """Nothing else is recorded or measured while inside.
 
         Raises:
-            UsageError: something is, in this thread or in another one, which the message names.
+            UsageError: something is, in this thread or in another one, which the message names; or this is a fork of
+                the process that captured, without the threads that the work needs.
         """
+        self._refuse_lost_threads(what)
         use = _Use(what, threading.current_thread())
-        try:
+        with put_back(partial(self._no_longer, use)):
             with self._lock.here():
                 if self._use is None or self._use.thread not in threading.enumerate():  # left behind by a fork
                     self._use = use
@@ -116,9 +132,26 @@ class Session:
             if holder is not use:
                 raise holder.refusal(what)
             yield
-        finally:
-            if self._use is use:
-                self._use = None
+
+    def _refuse_lost_threads(self, what: str) -> None:
+        """A fork has none of OpenMP's threads, and hangs in the first op that wants several. On one thread all is well.
+
+        Source: `at::parallel_for` over GNU OpenMP, for which torch's own `DataLoader` sets one thread in its workers,
+            torch 2.11 to 2.14.
+        """
+        wanted = [region.capture.ambient.num_threads for region in self.regions if region.capture is not None]
+        most = max(wanted, default=1)
+        if os.getpid() != self._process and most > 1:
+            raise UsageError(
+                f"graphbench cannot {what} in process {os.getpid()}, a fork of {self._process}, where a model ran on "
+                f"{most} threads: those do not live in a fork, and it would hang",
+                hint="start it with multiprocessing's `spawn`, or call torch.set_num_threads(1) before compiling",
+                subject="fork",
+            )
+
+    def _no_longer(self, use: _Use) -> None:
+        if self._use is use:
+            self._use = None
 
     def compile(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: inductor.BackendOptions

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 import torch
 
+from graphbench.put_back import put_back
 from graphbench.records import Ambient, AutocastState
 
 FLAGS = {
@@ -62,7 +64,7 @@ def restored(ambient: Ambient) -> Iterator[None]:
     """Put a recorded state in force inside, and what was in force before back afterwards."""
     before = current(tuple(state.device_type for state in ambient.autocast))
     with contextlib.ExitStack() as stack:
-        stack.callback(_set_globals, before)
+        stack.enter_context(put_back(partial(_set_all, before)))
         stack.enter_context(_nesting_kept())
         _set_globals(ambient)
         stack.enter_context(torch.inference_mode(ambient.inference_mode))
@@ -75,6 +77,21 @@ def restored(ambient: Ambient) -> Iterator[None]:
                 )
             )
         yield
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """The ambient state is afterwards what it is now, and so is the current stream of CUDA's current device."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(put_back(partial(_set_all, current())))
+        if torch.cuda.is_initialized():
+            stack.enter_context(put_back(partial(_set_stream, torch.cuda.current_stream())))
+        yield
+
+
+def _set_stream(stream: torch.cuda.Stream) -> None:
+    if torch.cuda.current_stream() != stream:
+        torch.cuda.set_stream(stream)
 
 
 @contextlib.contextmanager
@@ -110,6 +127,20 @@ def _autocast_depth() -> int:
     return int(torch.autocast_decrement_nesting())
 
 
+def _set_all(ambient: Ambient) -> None:
+    """Inference mode is left out: torch lets go of it with the object that switched it on."""
+    if torch.is_grad_enabled() != ambient.grad_enabled:
+        torch.set_grad_enabled(ambient.grad_enabled)
+    for state in ambient.autocast:
+        if torch.is_autocast_enabled(state.device_type) != state.enabled:
+            torch.set_autocast_enabled(state.device_type, state.enabled)
+        dtype = getattr(torch, state.dtype)
+        if torch.get_autocast_dtype(state.device_type) != dtype:
+            torch.set_autocast_dtype(state.device_type, dtype)
+    torch.set_autocast_cache_enabled(ambient.autocast_cache)
+    _set_globals(ambient)
+
+
 def _set_globals(ambient: Ambient) -> None:
     torch.set_default_dtype(getattr(torch, ambient.default_dtype))
     for name, precision in ambient.fp32_precision:
@@ -129,6 +160,12 @@ def _set_globals(ambient: Ambient) -> None:
 @contextlib.contextmanager
 def rng_untouched() -> Iterator[None]:
     """The generators of the CPU and of every CUDA device are bit-equal afterwards."""
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices, enabled=True):
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else range(0)
+    with put_back(partial(_set_generators, torch.get_rng_state(), [torch.cuda.get_rng_state(i) for i in devices])):
         yield
+
+
+def _set_generators(cpu: torch.Tensor, cuda: list[torch.Tensor]) -> None:
+    torch.set_rng_state(cpu)
+    for device, state in enumerate(cuda):
+        torch.cuda.set_rng_state(state, device)

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
-from graphbench.replaced import replaced
+from graphbench.put_back import put_back, replaced
 
 GapCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """`on_op(function, args, kwargs)`: must call `function` and return its result."""
@@ -82,6 +82,26 @@ def _is_no_work(function: Any) -> bool:
 
 
 @contextlib.contextmanager
+def modes_put_back() -> Iterator[None]:
+    """The calling thread's dispatch modes are afterwards those that they were.
+
+    Source: `torch.utils._python_dispatch._push_mode`, `_pop_mode`, torch 2.11 to 2.14.
+    """
+    before = _get_current_dispatch_mode_stack()
+
+    def undo() -> None:
+        if [id(mode) for mode in _get_current_dispatch_mode_stack()] == [id(mode) for mode in before]:
+            return
+        while _get_current_dispatch_mode_stack():
+            _pop_mode()
+        for mode in before:
+            _push_mode(mode)
+
+    with put_back(undo):
+        yield
+
+
+@contextlib.contextmanager
 def paused() -> Iterator[None]:
     """While inside, ops of this thread are not even looked at: a mode costs every op of a compiled graph some µs.
 
@@ -91,11 +111,9 @@ def paused() -> Iterator[None]:
     if not isinstance(mode, GapMode):
         yield
         return
-    _pop_mode()
-    try:
+    with modes_put_back():
+        _pop_mode()
         yield
-    finally:
-        _push_mode(mode)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from graphbench.replaced import replaced
+from graphbench.put_back import replaced
 
 Launch = Callable[[str, Callable[[], Any]], Any]
 """`on_launch(name, call)`: must make the call and return its result."""

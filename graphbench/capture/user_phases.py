@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import NamedTuple
 
+from graphbench.put_back import put_back
 from graphbench.step_records import UserPhase
 
 
@@ -102,9 +103,12 @@ _CLOCKS: list[PhaseClock] = []  # empty but while a step is recorded
 def phases_heard() -> Iterator[PhaseClock]:
     """While inside, the clock returned hears of every phase of every thread."""
     clock = PhaseClock()
-    _CLOCKS.append(clock)
-    try:
+    before = list(_CLOCKS)
+
+    def unheard() -> None:
+        _CLOCKS[:] = before
+
+    with put_back(unheard):
+        _CLOCKS.append(clock)
         yield clock
-    finally:
-        _CLOCKS.remove(clock)
-        clock.stop()
+    clock.stop()

@@ -17,8 +17,8 @@ from graphbench.errors import SetupError
 from graphbench.inductor.joint import JointGraph
 from graphbench.inductor.origins import Lineage, op_name
 from graphbench.provenance.claims import IrNode, KernelOrigins
+from graphbench.put_back import replaced
 from graphbench.records import Phase, PostGradNode
-from graphbench.replaced import replaced
 
 HOOK = "set_kernel_post_grad_provenance_tracing"
 IMPORTERS = ("torch._inductor.debug", "torch._inductor.codegen.triton", "torch._inductor.codegen.cpp")

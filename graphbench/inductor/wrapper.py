@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from threading import get_ident
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, NamedTuple, cast
@@ -23,7 +24,7 @@ from torch._inductor.output_code import CompiledFxGraph
 from graphbench.errors import ProvenanceError
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import HOOK_NAME, Site, cpp_written, instrument
-from graphbench.replaced import replaced
+from graphbench.put_back import put_back, replaced
 
 KernelHook = Callable[[Site, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 LEAVING_S: Final = 1.0
@@ -104,24 +105,24 @@ def labelled(wrapper: Wrapper, on_kernel: KernelHook) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _swapped(function: FunctionType, plain: CodeType, instrumented: CodeType) -> Iterator[None]:
-    try:
+    with put_back(partial(setattr, function, "__code__", plain)):
         function.__code__ = instrumented
         yield
-    finally:
-        function.__code__ = plain
 
 
 @contextlib.contextmanager
 def _hooked(wrapper: Wrapper, hook: Callable[..., Any]) -> Iterator[None]:
     """The hook's name in the wrapper's module. It stays for a thread that is still running instrumented code."""
     module = wrapper.call.__globals__
-    try:
-        module[HOOK_NAME] = hook
-        yield
-    finally:
+
+    def unhook() -> None:
         module[HOOK_NAME] = _passed_on  # whoever is late in there makes plain calls
         if _left_by_others(wrapper):
             module.pop(HOOK_NAME, None)
+
+    with put_back(unhook):
+        module[HOOK_NAME] = hook
+        yield
 
 
 def _passed_on(site: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

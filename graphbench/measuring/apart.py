@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -12,7 +12,10 @@ from torch import overrides
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes
 
+from graphbench.capture import ambient
+from graphbench.capture.gaps import modes_put_back
 from graphbench.errors import UsageError
+from graphbench.put_back import all_put_back, put_back
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,14 +33,14 @@ def apart(function: Callable[P, R]) -> Callable[P, R]:
         and 2.14.
     """
 
-    @functools.wraps(function)
+    @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         _refuse_what_cannot_be_left()
-        with _disable_current_modes(), _function_modes_left():
+        with all_put_back(), ambient.kept(), modes_put_back(), _disable_current_modes(), _function_modes_left():
             return function(*args, **kwargs)
 
-    undone: Callable[P, R] = torch.compiler.disable(called)
-    return undone
+    outside: Callable[P, R] = torch.compiler.disable(called)
+    return outside
 
 
 def _refuse_what_cannot_be_left() -> None:
@@ -64,11 +67,9 @@ def _function_modes_left() -> Iterator[None]:
         yield
         return
     kept = [mode for mode in modes if isinstance(mode, DeviceContext)]
-    try:
+    with put_back(partial(_set_function_modes, modes)):
         _set_function_modes(kept)
         yield
-    finally:
-        _set_function_modes(modes)
 
 
 def _set_function_modes(modes: Sequence[overrides.TorchFunctionMode]) -> None:

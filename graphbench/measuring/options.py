@@ -15,6 +15,7 @@ from graphbench.records import Policy
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, NoClocks, clock_source
 from graphbench.timing.events import EventTimer
+from graphbench.timing.gpu import refuse_fork
 from graphbench.timing.wallclock import WallClock
 
 MOST_IN_BATCH = 64  # a device queues about a thousand launches before its host must wait
@@ -128,6 +129,8 @@ def timers_for(options: MeasureOptions, device: torch.device) -> Timers:
         return Timers(WallClock(), WallClock())
     if options.timer == "wallclock":
         raise UsageError("timer='wallclock' cannot see device time", hint="use timer='auto'")
+    if device.type == "cuda":
+        refuse_fork()
     name = str(torch.empty(0, device=device).device)  # with its index
     if device.type != "cuda":
         return _accelerator_timers(options, name)

@@ -68,11 +68,11 @@ class Places:
         """The calling thread is inside a compiled graph."""
         walk = self._walk()
         with self._lock:
+            self._stay(key, is_graph=True).calls += 1  # first: whoever is interrupted here still leaves a known place
             walk.inside += 1
             if walk.inside == 1:
                 self._leave(walk, key)
                 walk.place = key
-            self._stay(key, is_graph=True).calls += 1
         start_ns = perf_counter_ns()
         try:
             yield
@@ -82,8 +82,9 @@ class Places:
                 self._stays[key].host_ns += now_ns - start_ns
                 walk.inside -= 1
                 if not walk.inside:
-                    walk.place, walk.since_ns = f"after {key}", now_ns
-                    self._stay(walk.place, is_graph=False).calls += 1
+                    following = f"after {key}"
+                    self._stay(following, is_graph=False).calls += 1
+                    walk.place, walk.since_ns = following, now_ns
 
     def _walk(self) -> _Walk:
         return self._walks.get(threading.get_ident(), self._main)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from graphbench.capture import source_lines
-from graphbench.capture.gaps import Depth, GapMode, foreign_modes, in_other_threads, paused
+from graphbench.capture.gaps import Depth, GapMode, foreign_modes, in_other_threads, modes_put_back, paused
 from graphbench.capture.launchers import launches_heard
 from graphbench.capture.user_phases import PhaseClock, phases_heard
 from graphbench.collector import collector_paused
@@ -22,6 +22,7 @@ from graphbench.isolate.held import Holder
 from graphbench.measurements import NOT_MEASURED, Measurement
 from graphbench.measuring.gap_ops import GapOp, GapOps, parts_of
 from graphbench.measuring.places import Places
+from graphbench.put_back import all_put_back
 from graphbench.records import Phase
 from graphbench.regions import Region
 from graphbench.session import Session
@@ -75,7 +76,9 @@ class Recorder:
         calls = {region.key: region.calls for region in self._session.regions}
         compiles = compile_count(self._session)
         with contextlib.ExitStack() as stack:
+            stack.enter_context(all_put_back())
             stack.enter_context(self._session.in_use("record"))
+            stack.enter_context(modes_put_back())
             self._instrument(stack)
             opened = stack.enter_context(self._timer.open(timeline=True))
             self._phases = stack.enter_context(phases_heard())
@@ -83,7 +86,7 @@ class Recorder:
             stack.enter_context(launches_heard(self._on_launch))
             stack.enter_context(wrappers.all_calls(self._called.append))
             stack.enter_context(in_other_threads(self._in_thread))
-            with collector_paused(), opened.session.window(0), self._in_thread() as mode, mode:
+            with collector_paused(), opened.session.window(0), self._in_thread() as mode, mode, modes_put_back():
                 self._labels = opened.session
                 self.gaps.skip_numbers()
                 try:
@@ -105,12 +108,14 @@ class Recorder:
         Rows that are found stay, without calls and arguments.
         """
         with contextlib.ExitStack() as stack:
+            stack.enter_context(all_put_back())
             stack.enter_context(self._session.in_use("record"))
+            stack.enter_context(modes_put_back())
             self._instrument(stack)
             self._phases = stack.enter_context(phases_heard())
             stack.enter_context(launches_heard(self._on_launch))
             stack.enter_context(in_other_threads(self._in_thread))
-            with self._in_thread() as mode, mode:
+            with self._in_thread() as mode, mode, modes_put_back():
                 self._labels = _NoLabels()
                 try:
                     yield

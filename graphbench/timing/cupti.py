@@ -13,6 +13,7 @@ from typing import Final
 
 from graphbench.errors import RecordsLostError, TimingError
 from graphbench.measurements import CacheState, TimerName
+from graphbench.put_back import put_back
 from graphbench.timing import cupti_setup
 from graphbench.timing.base import Opened, Recording, Session
 from graphbench.timing.cache import L2
@@ -126,11 +127,12 @@ class CuptiTimer:
         """Record what happens inside. Recording is off afterwards, whatever happens."""
         self._instrument.start(buffer_bytes, waits=attempt.timeline)
         try:
-            attempt.open()
-            yield
-            attempt.close()
-            self._refuse_profiler("inside the session")
-            attempt.keep(self._instrument.stop())
+            with put_back(self._instrument.abort):
+                attempt.open()
+                yield
+                attempt.close()
+                self._refuse_profiler("inside the session")
+                attempt.keep(self._instrument.stop())
         finally:
             self._instrument.abort()
 

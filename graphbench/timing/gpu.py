@@ -43,7 +43,7 @@ class CudaDevices:
     def __init__(self, devices: Sequence[str]) -> None:
         import torch
 
-        _refuse_fork()
+        refuse_fork()
         if not torch.cuda.is_available():
             raise SetupError(
                 "no usable CUDA device: torch.cuda.is_available() is False",
@@ -89,7 +89,7 @@ class CudaDevices:
         """
         import torch
 
-        _refuse_fork()
+        refuse_fork()
         for device in self._devices:
             torch.cuda.synchronize(device)
 
@@ -130,7 +130,14 @@ class CudaDevices:
         return bool(torch.autograd._profiler_enabled())  # type: ignore[attr-defined]
 
 
-def _refuse_fork() -> None:
+def refuse_fork() -> None:
+    """CUDA does not survive a fork.
+
+    Raises:
+        SetupError: this process was forked from one that used it.
+
+    Source: `torch.cuda._is_in_bad_fork`, torch 2.11 to 2.14.
+    """
     import torch
 
     if torch.cuda._is_in_bad_fork():

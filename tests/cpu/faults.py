@@ -214,8 +214,10 @@ def inject(bench: Bench, injection: Injection, expected: list[Any]) -> Outcome:
 
 
 def _may_move(name: str) -> tuple[Entry, ...]:
-    """The ways of measuring that run the user's own step, which moves BatchNorm's buffers."""
-    return ("profile", "record") if " norm." in name and "weight" not in name and "bias" not in name else ()
+    """The ways of measuring that may move it: the user's own step BatchNorm's buffers, `restore=` all versions."""
+    if " norm." in name and "weight" not in name and "bias" not in name:
+        return ("profile", "record")
+    return ("profile",) if name.startswith("version of") else ()
 
 
 @contextlib.contextmanager
@@ -366,7 +368,7 @@ def named_injections() -> list[Injection]:
         *(("record", point) for point in RECORDING_CALLS),
         *(("profile", point) for point in PROFILING_CALLS),
     ]
-    hows: tuple[How, How] = ("entering", "left")
+    hows: tuple[tuple[How, type[BaseException]], ...] = (("entering", KeyboardInterrupt), ("left", BoomError))
     user_ops: list[tuple[Entry, str, int]] = [
         *(("measure", "forward", nth) for nth in (1, 2, 8, 30)),
         *(("measure", "backward", nth) for nth in (1, 2, 8, 30)),
@@ -374,7 +376,7 @@ def named_injections() -> list[Injection]:
         *(("profile", phase, nth) for phase in ("forward", "backward") for nth in (1, 2)),
     ]
     return [
-        *(Injection(entry, point, how, error) for entry, point in contexts for how in hows for error in both),
+        *(Injection(entry, point, how, error) for entry, point in contexts for how, error in hows),
         *(Injection(entry, point, "instead", error) for entry, point in calls for error in both),
         *(Injection(entry, point, "instead", error, nth) for entry, point, nth in user_ops for error in (*both, Own)),
         *(

@@ -42,7 +42,6 @@ def start(folder: Path, *words: str, fault: str = "") -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=prepare,
         start_new_session=True,
     )
 

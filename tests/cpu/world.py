@@ -105,7 +105,7 @@ def _python_state() -> dict[str, Any]:
         "warning filters": list(warnings.filters),
         "signal handlers": {number: signal.getsignal(number) for number in signal.valid_signals()},
         "signal mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
-        "timers": [signal.getitimer(getattr(signal, name)) for name in timers],
+        "timers that run": [signal.getitimer(getattr(signal, name)) != (0.0, 0.0) for name in timers],
         "tracing": (sys.gettrace(), sys.getprofile()),
         "hooks": (sys.excepthook, sys.unraisablehook, threading.excepthook, sys.displayhook),
         "streams of text": (sys.stdin, sys.stdout, sys.stderr),

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "graphbench"
 # Lower numbers lie lower. Parts of one number are siblings.
 RANKS = {
     "device_records": 0,
-    "replaced": 0,
+    "put_back": 0,
     "units": 0,
     "plaintext": -1,
     "errors": 0,
@@ -61,7 +61,7 @@ PURE = {
         "measurements",
         "step_records",
         "records",
-        "replaced",
+        "put_back",
         "units",
         "errors",
         "host_memory",
