@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -155,6 +156,7 @@ class RunCommand(Command[RunOptions]):
             if options.supervise:
                 limit_s = options.measure.unit_timeout_s
                 return supervise(run, options.words, folder, limit_s, debug=options.debug)
+            sys.path[:] = [entry for entry in sys.path if entry]  # the empty one would mean the folder of the run
             os.chdir(folder)
             return work(run, partial(self._measure, options), leave=False)
 

@@ -8,7 +8,6 @@ import ctypes
 import hashlib
 import io
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from graphbench.runs.ledger import Ledger
 from graphbench.runs.supervisor import EXIT_CONTEXT_LOST, Supervisor
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+_PIECE_BYTES: Final = 1 << 20
 _TEMPORARY: Final = "graphbench-run-"
 _OWN_FLAGS: Final = ("--no-supervise", "--supervise", "--debug")
 
@@ -77,6 +77,7 @@ class RunDirectory:
                 graphbench=version(),
                 command=tuple(word for word in words if word not in _OWN_FLAGS),
                 folder=str(Path.cwd()),
+                temporary=output_dir is None,
                 files=tuple((str(file.absolute()), _digest(file)) for file in files if file.is_file()),
             )
         )
@@ -103,7 +104,7 @@ class RunDirectory:
                     subject=name,
                 )
         journal = Journal.open(folder.absolute())
-        return cls(folder.absolute(), journal, folder.name.startswith(_TEMPORARY)), started
+        return cls(folder.absolute(), journal, started.temporary), started
 
     def ledger(self) -> Ledger:
         """What has been measured so far; what is added is written."""
@@ -247,7 +248,8 @@ def told(run: RunDirectory) -> Iterator[None]:
         if run.journal.path.exists():
             say(f"what was measured so far is in {run.folder}: graphbench run --resume {run.folder} continues")
         elif run.temporary:
-            shutil.rmtree(run.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # somebody else's files are in it
+                run.folder.rmdir()
         run.journal.close()
 
 
@@ -294,4 +296,8 @@ def _die_with(supervisor: int) -> None:
 
 
 def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    found = hashlib.sha256()
+    with file.open("rb") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            found.update(piece)
+    return found.hexdigest()

@@ -23,13 +23,14 @@ STEP: Final = "step"
 class Started:
     """The first entry: the command line after `graphbench run`, the folder it was given in, and the files it reads.
 
-    `files` are absolute paths with the SHA-256 of their contents.
+    `files` are absolute paths with the SHA-256 of their contents. A `temporary` directory goes when the run is done.
     """
 
     schema_version: int
     graphbench: str
     command: tuple[str, ...]
     folder: str
+    temporary: bool = False
     files: tuple[tuple[str, str], ...] = ()
 
 

@@ -69,7 +69,8 @@ class Supervisor:
 
     def _worker(self) -> tuple[int, bool]:
         """One worker's exit code, negative for a signal, and whether it was killed because it hung."""
-        source = _START.format(path=sys.path)
+        # What the command imports, the worker does: the empty entry would mean the folder that it runs in.
+        source = _START.format(path=[entry for entry in sys.path if entry])
         words = [sys.executable, "-c", source, *self.command]
         process = subprocess.Popen(words, cwd=self.folder, pass_fds=(self.journal.fd,))
         watch = _Watch(self.journal, self.unit_timeout_s)
