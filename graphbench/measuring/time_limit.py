@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from graphbench.errors import UnitTimeoutError
+from graphbench.put_back import put_back
 
 _SOON_S = 1e-3  # a timer of 0 would be none
 
@@ -51,16 +52,19 @@ def _alarm(limit_s: float) -> Iterator[None]:
         yield
         return
     start_s = time.monotonic()
-    before = signal.signal(signal.SIGALRM, _on_alarm)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    try:
-        yield
-    finally:
+    before = signal.getsignal(signal.SIGALRM)
+
+    def users_own() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
         if users_s > 0:
             left_s = users_s - (time.monotonic() - start_s)
             signal.setitimer(signal.ITIMER_REAL, max(left_s, _SOON_S), interval_s)
+
+    with put_back(users_own):
+        signal.signal(signal.SIGALRM, _on_alarm)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+        yield
 
 
 def _on_alarm(number: int, frame: FrameType | None) -> None:

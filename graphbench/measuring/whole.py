@@ -82,7 +82,7 @@ def measure_session(
         measured_on = environment(device, _options(session), timers)
         _begin(session, ledger, options.subject, measured_on, policy, recorded)
         means = Means(timers, policy, guard, tick)
-        for region in session.regions:
+        for region in tuple(session.regions):  # another thread may be compiling
             reason = _why_not(session, region, options, device, reached)
             book = ledger.book(region.key)
             records.append(skipped(region, reason) if reason else _measured(region, means, book))

@@ -305,10 +305,20 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 def test_a_forked_child_measures_right_on_one_thread(threads: Callable[[int], None]) -> None:
     threads(1)
-    compiled(Scores())(batch()).sum().backward()
+    with torch.no_grad():
+        compiled(Scores())(batch())
     alone = shape_of(quick())
     assert _in_child(lambda: shape_of(quick())) == alone
     assert shape_of(quick()) == alone
+
+
+def test_a_backward_that_autograd_refuses_in_a_forked_child_says_so(threads: Callable[[int], None]) -> None:
+    """A torch built for CUDA keeps threads for its devices, which do not live in a fork; others can run it."""
+    threads(1)
+    compiled(Scores())(batch()).sum().backward()
+    quick()
+    states = _in_child(lambda: [(k.in_graph.status, k.in_graph.reason) for k in quick().regions[0].kernels])
+    assert all(status == "ok" or "fork-based multiprocessing" in reason for status, reason in states), states
 
 
 def test_a_forked_child_that_would_need_lost_threads_is_refused(threads: Callable[[int], None]) -> None:
