@@ -23,6 +23,7 @@ MOST_RESTARTS: Final = 20
 KILLS_FORGIVEN: Final = 1
 """How often a unit may be under way when the process is killed from outside before it is held to be the cause."""
 SIDE_TIMEOUTS: Final = 10
+"""A whole run is sampled like a unit, but one sample of it is as long as all units together."""
 GRACE_S: Final = 10.0
 LOOK_EVERY_S: Final = 1.0
 INTERRUPT_S: Final = 10.0

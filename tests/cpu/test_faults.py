@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests.cpu.campaign import OUTCOMES
+from tests.cpu.campaign import Outcome as Told
 from tests.cpu.faults import (
     Bench,
     Entry,
@@ -59,7 +61,17 @@ def _of_one_entry(bench: Bench, entry: Entry) -> Iterator[Outcome]:
 
 def test_every_fault_leaves_the_process_as_it_was(campaign: list[Outcome]) -> None:
     print(table(campaign))  # noqa: T201 - the campaign's table is what a reader of a failure wants
+    OUTCOMES.extend(_told(outcome) for outcome in campaign)
     assert {o.injection.name: o.verdict() for o in campaign if o.verdict()} == {}
+
+
+def _told(outcome: Outcome) -> Told:
+    """An outcome for the table of the whole campaign."""
+    injection, verdict = outcome.injection, outcome.verdict()
+    named = "" if verdict else "raised, or rows with a reason"
+    return Told(
+        f"{injection.exception.__name__} in {injection.entry}()", injection.name, named, wrong=not outcome.same_rows
+    )
 
 
 def test_the_campaign_has_faults_enough_and_reaches_all_of_them(campaign: list[Outcome]) -> None:
