@@ -168,9 +168,9 @@ BENCHMARKS = (
         bars=(Bar("peak memory of measure()", "<= 1.25 × the step's peak + 2 × L2 + the largest unit's arguments"),),
         command=_script("memory"),
         judge=bars_host.judge_memory,
-        seconds=60,
-        limit_s=300,
-        needs=("gpu",),
+        seconds=170,
+        limit_s=400,
+        needs=("gpu", "torchvision", "timm", "transformers"),
     ),
     Benchmark(
         name="show_speed",
