@@ -39,6 +39,13 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Parsed arguments, with the chosen `command` and the `words` themselves, by which a run can be started again."""
+    arguments = build_parser().parse_args(words)
+    arguments.words = tuple(words)
+    return arguments
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
@@ -50,8 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = build_parser().parse_args(words)
-        arguments.words = tuple(words)
+        arguments = parse(words)
         command: Command[Any] = arguments.command
         code = command.execute(arguments)
     except GraphbenchError as error:

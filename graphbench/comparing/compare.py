@@ -20,7 +20,7 @@ from graphbench.comparing.table import ImplementationTable
 from graphbench.comparing.trial import Trial, Trials
 from graphbench.errors import first_line
 from graphbench.measurements import Measurement
-from graphbench.measuring.environment import CpuWatch, environment
+from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
 from graphbench.records import Policy
@@ -94,7 +94,7 @@ class _Comparison:
         notes: list[str] = []
         watch = CpuWatch()
         with clock_lock(self.options, target, notes):
-            measured_on = environment(target, (), timers)
+            measured_on = replace(environment(target, (), timers), stamp_grain_ns=stamp_grain(timers.running, target))
             halves = race.run(self._units(trials, target, generators))
         if isinstance(timers.clocks, NoClocks) and timers.clocks.reason:
             notes.append(f"GPU clocks unknown: {timers.clocks.reason}")

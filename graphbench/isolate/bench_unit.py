@@ -11,16 +11,15 @@ from graphbench.isolate.compare import compare_trees
 from graphbench.isolate.pool import BlockKey, TensorPool
 from graphbench.isolate.values import synthesize
 from graphbench.measurements import Comparison, ValuePolicy
-from graphbench.tensors import device_allocations, device_of, has_storage, on_host, shares_storage, tensors_of
-
-KEPT_ON_DEVICE_BYTES = 64 << 20
+from graphbench.tensors import device_allocations, device_of, shares_storage, tensors_of
 
 
 class BenchUnit:
     """A `timing.loop.Unit` over one call of a node's target or of a kernel.
 
     Building it runs the call once on the copies (the trial), with the generators as they are; they are put back
-    afterwards. The caller then times it, makes the real call on the originals, and asks `compare` for the verdict.
+    afterwards. The caller then times it, lets it `finish`, makes the real call on the originals, and asks `compare` for
+    the verdict. While it is timed, no result but the sample's own takes memory.
 
     Args:
         name: the row that the unit is measured for.
@@ -68,11 +67,13 @@ class BenchUnit:
         self._args, self._kwargs = self._pool.tree(with_grad=with_grad)
         self._restored: set[BlockKey] = self._pool.blocks_of(written)
         self._rebuild = False
+        self._results: list[torch.Tensor | None] = []
+        self._effects: list[torch.Tensor] = []
         self._trial()
         self.needs_restore = bool(self._restored) or self._rebuild or self._autocast
 
     def _trial(self) -> None:
-        rng = RngState(self._device)
+        self._rng = rng = RngState(self._device)
         copies = tensors_of((self._args, self._kwargs))
         layouts = [_layout(copy) for copy in copies]
         versions = [_version(copy) for copy in copies]
@@ -97,11 +98,8 @@ class BenchUnit:
         self.may_launch_nothing = not self._restored and (
             not any(output.numel() for output in fresh_outputs) or self._undefined
         )
-        # Aliases are judged by what was written below them; fresh results are kept for `compare`.
         self._layouts = [_layout(output) for output in outputs]
-        self._results = [None if any(output is alias for alias in aliases) else _kept(output) for output in outputs]
         self._written = [original for original in self._originals if self._pool.blocks_of([original]) & self._restored]
-        self._effects = [_kept(self._pool.current(original)) for original in self._written]
         self.prepare()
 
     def prepare(self) -> None:
@@ -120,8 +118,23 @@ class BenchUnit:
         """Device allocations so far."""
         return device_allocations(self._device)
 
+    def finish(self) -> None:
+        """Call it once more as in the trial, keep what comes of it for `compare`, and let the copies go.
+
+        It cannot be run after that. Moves the generators, which the caller puts back.
+        """
+        if self._comparable and not self._undefined:
+            self.prepare()
+            self._rng.restore()
+            outputs, copies = tensors_of(self.run()), tensors_of((self._args, self._kwargs))
+            # Aliases are judged by what was written below them.
+            self._results = [None if shares_storage(output, copies) else output.detach() for output in outputs]
+            self._effects = [self._pool.current(original) for original in self._written]
+        self._args, self._kwargs = (), {}
+        self._pool.release()
+
     def compare(self, real: Any) -> Comparison:
-        """How the trial's result and effects differ from those of the real call, which has been made by now."""
+        """How what it was finished with differs from the real call's result and effects, which has been made by now."""
         if not self._comparable:
             return Comparison(equal=None, max_abs=None, note="synthetic values")
         outputs = tensors_of(real)
@@ -136,12 +149,6 @@ class BenchUnit:
         if not found:
             return Comparison(equal=True, max_abs=0.0, note="a view")
         return compare_trees(found, [output for _, output in fresh] + self._written)
-
-
-def _kept(tensor: torch.Tensor) -> torch.Tensor:
-    """A result to compare with later: a large one is kept on the host, so that it takes no device memory meanwhile."""
-    large = has_storage(tensor) and tensor.nbytes > KEPT_ON_DEVICE_BYTES
-    return on_host(tensor) if large else tensor.detach()
 
 
 def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:

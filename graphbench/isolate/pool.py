@@ -118,6 +118,11 @@ class TensorPool:
     def _kept(self, key: BlockKey) -> torch.Tensor:
         return self._saved[key] if key in self._saved else self._originals[key]
 
+    def release(self) -> None:
+        """Let the copies go."""
+        for held in (self._blocks, self._originals, self._saved, self._places):
+            held.clear()
+
     def fill(self, values: Callable[[torch.Tensor, torch.Tensor], None]) -> None:
         """Overwrite the pooled tensors by `values(original, pooled)`, called once per distinct original."""
         seen: set[int] = set()

@@ -136,7 +136,7 @@ class Isolator:
         unit, verdict = self._measure(call)
         try:
             result = real()
-            if unit is not None:
+            if unit is not None and verdict.measurement.status == "ok":
                 verdict.measurement = _faithful(verdict.measurement, _compared(unit, result))
         finally:
             self._note("isolated", call.row, key, verdict)
@@ -246,7 +246,9 @@ class Isolator:
             self.budget.check(nbytes)
             try:
                 units.append(self._unit(call, stream))
-                return self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream), nbytes)
+                measurement = self._batched(self._timed(units[0]), units[0], lambda: self._unit(call, stream), nbytes)
+                units[0].finish()
+                return measurement
             except Exception as error:
                 if is_out_of_memory(error):
                     units.clear()  # its copies are in the way of the next attempt

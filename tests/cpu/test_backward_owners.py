@@ -14,7 +14,8 @@ import graphbench
 from graphbench import session
 from graphbench.inductor.joint import JointGraph
 from graphbench.measuring.compiled import CompiledSide
-from graphbench.records import KernelRecord
+from graphbench.measuring.runs import MeasuredSide
+from graphbench.records import KernelRecord, Side
 from graphbench.regions import Region
 
 
@@ -38,7 +39,7 @@ def backward(region: Region) -> dict[str, KernelRecord]:
     """The backward kernels of a region, by key; nothing is measured."""
     graph = region.graph("backward")
     assert graph is not None
-    return {kernel.key: kernel for kernel in CompiledSide.of(graph).records({}, "not run")}
+    return {kernel.key: kernel for kernel in CompiledSide.of(graph).records(MeasuredSide(Side(reason="not run")))}
 
 
 def differentiated(kernel: KernelRecord) -> set[str]:

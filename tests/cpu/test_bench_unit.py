@@ -160,6 +160,7 @@ def test_empty_outputs_may_launch_nothing() -> None:
 def judged(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[bool | None, str]:
     """Fidelity of a unit whose real call is made afterwards, on the originals."""
     measured = unit(function, *args, **options)
+    measured.finish()
     found = measured.compare(function(*args))
     return found.equal, found.note
 

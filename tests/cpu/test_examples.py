@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from graphbench.cli import build_parser, main
+from graphbench.cli import main, parse
 from graphbench.records import ProfileRecord
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -122,7 +122,7 @@ def test_python_of_the_readme_runs_from_top_to_bottom(
 @pytest.mark.parametrize("line", block_of_use_it("sh").splitlines())
 def test_commands_of_the_readme_are_whole(line: str) -> None:
     program, *words = shlex.split(line, comments=True)
-    arguments = build_parser().parse_args(words)
+    arguments = parse(words)
     assert program == "graphbench"
     assert arguments.command.read_options(arguments)
 
