@@ -127,6 +127,7 @@ class BenchUnit:
             self.prepare()
             self._rng.restore()
             outputs, copies = tensors_of(self.run()), tensors_of((self._args, self._kwargs))
+            self._layouts = [_layout(output) for output in outputs]
             # Aliases are judged by what was written below them.
             self._results = [None if shares_storage(output, copies) else output.detach() for output in outputs]
             self._effects = [self._pool.current(original) for original in self._written]
