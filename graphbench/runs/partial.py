@@ -11,7 +11,7 @@ from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import ProfileFormatError
 from graphbench.measurements import Measurement, Status
 from graphbench.records import KernelRecord, NodeRecord, PostGradNode, ProfileRecord, RegionRecord, Side
-from graphbench.runs.entries import STEP
+from graphbench.runs.entries import STEP, Conditions
 from graphbench.runs.journal import JOURNAL, read_journal
 from graphbench.runs.ledger import Book, Ledger
 from graphbench.step_records import StepRecord
@@ -60,6 +60,19 @@ def read_partial(folder: Path) -> ProfileRecord:
     record = _without_lost_regions(record)
     check(record, path=str(folder / JOURNAL))
     return record
+
+
+def stands_for(profile: ProfileRecord, folder: Path) -> bool:
+    """Whether a profile is that of the run whose journal is there too: it was cut short after it was saved.
+
+    Otherwise another run was to replace it.
+
+    Raises:
+        ProfileFormatError: there is no journal, or it cannot be read.
+    """
+    entries = read_journal(folder).entries
+    began = next((entry.created for entry in entries if isinstance(entry, Conditions)), None)
+    return began is not None and profile.created >= began  # both as ISO 8601 in UTC
 
 
 def _without_lost_regions(record: ProfileRecord) -> ProfileRecord:
