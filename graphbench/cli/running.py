@@ -11,9 +11,11 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final, NoReturn
 
 from graphbench.cli.common import EXIT_INTERRUPTED, say, version
@@ -27,6 +29,7 @@ from graphbench.runs.supervisor import EXIT_CONTEXT_LOST, Supervisor
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 _PIECE_BYTES: Final = 1 << 20
+_SIGNALLED: Final = 128
 _TEMPORARY: Final = "graphbench-run-"
 _OWN_FLAGS: Final = ("--no-supervise", "--supervise", "--debug")
 
@@ -238,6 +241,28 @@ def supervise(
 
 
 @contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """While inside, a signal that would end this process at once (`kill`, a terminal that is closed) ends it in order.
+
+    One that is ignored, as under `nohup`, stays so.
+
+    Raises:
+        SystemExit: the signal came; its code is the one that a shell reports.
+    """
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(_SIGNALLED + number)
+
+    with contextlib.ExitStack() as stack:
+        if threading.current_thread() is threading.main_thread():  # others may not set handlers
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    stack.callback(signal.signal, number, signal.SIG_DFL)
+                    signal.signal(number, end)
+        yield
+
+
+@contextlib.contextmanager
 def told(run: RunDirectory) -> Iterator[None]:
     """Afterwards, say where a run lies that is not done. One that has measured nothing is removed."""
     try:
@@ -273,6 +298,7 @@ def worker_of(text: str) -> RunDirectory:
     """The run that a supervisor hands to its worker, as `FD:PROCESS:FOLDER`."""
     fd, supervisor, folder = text.split(":", 2)
     _die_with(int(supervisor))
+    os.set_inheritable(int(fd), False)  # a program that the model starts would hold the directory after the run
     return RunDirectory(Path(folder), Journal(Path(folder), int(fd)), temporary=False)
 
 
