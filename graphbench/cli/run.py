@@ -153,7 +153,7 @@ class RunCommand(Command[RunOptions]):
             options.output.check()
             files = [file for file in (options.source.file, options.example_inputs) if file is not None]
             run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
-        with told(run), ended_in_order():
+        with told(run, options.source.file, folder), ended_in_order():
             if options.supervise:
                 limit_s = options.measure.unit_timeout_s
                 return supervise(run, options.words, folder, limit_s, debug=options.debug)

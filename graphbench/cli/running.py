@@ -8,6 +8,7 @@ import ctypes
 import hashlib
 import io
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -263,15 +264,23 @@ def ended_in_order() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told(run: RunDirectory) -> Iterator[None]:
-    """Afterwards, say where a run lies that is not done. One that has measured nothing is removed."""
+def told(run: RunDirectory, file: Path | None, folder: str) -> Iterator[None]:
+    """Afterwards, say where a run lies that is not done. One that has measured nothing is removed.
+
+    Args:
+        run: its directory.
+        file: the model file of the run, if it has one: to go on, it has to be named again.
+        folder: where the run was started.
+    """
     try:
         yield
     finally:
         if run.journal.path.exists():
             run.measured_nothing()
         if run.journal.path.exists():
-            say(f"what was measured so far is in {run.folder}: graphbench run --resume {run.folder} continues")
+            named = ["--custom-model-file", str(Path(folder, file))] if file is not None else []
+            again = shlex.join(["graphbench", "run", "--resume", str(run.folder), *named])
+            say(f"what was measured so far is in {run.folder}: {again} continues")
         elif run.temporary:
             with contextlib.suppress(OSError):  # somebody else's files are in it
                 run.folder.rmdir()
@@ -289,6 +298,7 @@ def work(run: RunDirectory, measure: Measure, *, leave: bool) -> int:
     Returns:
         The exit code.
     """
+    os.register_at_fork(after_in_child=run.journal.close)  # DataLoader workers would hold the directory after the run
     code = measure(run, run.ledger(), _leave if leave else None)
     run.finish()
     return code
