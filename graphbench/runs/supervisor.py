@@ -136,7 +136,10 @@ def _reason(code: int, hung: bool, unit_timeout_s: float | None) -> str:
 
 
 def _interrupted(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a worker that was interrupted along with this process, as by a terminal, and ends by itself."""
+    """The exit code of a worker that was interrupted along with this process, as by a terminal, and ends by itself.
+
+    One that heard nothing and comes to its end meanwhile has done everything.
+    """
     for ask in (None, signal.SIGINT, signal.SIGKILL):
         if ask is not None:
             process.send_signal(ask)
@@ -145,7 +148,7 @@ def _interrupted(process: subprocess.Popen[bytes]) -> int:
             break
         except subprocess.TimeoutExpired:
             continue
-    return EXIT_INTERRUPTED
+    return 0 if process.returncode == 0 else EXIT_INTERRUPTED
 
 
 class _Watch:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -67,3 +69,8 @@ def test_a_unit_that_takes_longer_than_it_may_hangs(tmp_path: Path, monkeypatch:
 
 def test_a_run_that_was_suspended_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert looks(tmp_path, monkeypatch, 1.0, 3600.0, 3601.0) == [False, False, False]
+
+
+def test_a_worker_that_ends_well_while_the_run_is_interrupted_was_not() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    assert supervisor._interrupted(process) == 0
