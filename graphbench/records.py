@@ -33,6 +33,8 @@ FateKind = Literal["fused", "kernel", "split", "view", "folded", "merged", "rewr
 # How two notes of a profile begin.
 HELD_NOTE = "captured inputs hold"
 SHARED_CPU_NOTE = "the CPU was shared"
+PARTIAL_NOTE = "a partial profile"
+TOLD_FIRST = (SHARED_CPU_NOTE, PARTIAL_NOTE)  # how notes begin without which the numbers mislead
 NO_TENSOR = "computes no tensor"  # why an op on sizes has no time: nothing is missing
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Final
 
 from graphbench.analysis.clocks import median_sm_mhz
-from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
+from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.units import count_text
 
 ESTIMATED: Final = "stamp_grain_ns"
@@ -47,9 +47,9 @@ def _options(before: dict[str, str], after: dict[str, str]) -> Iterator[tuple[st
 
 
 def notes(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
-    """What else may make the two unlike: a shared CPU, other regions, inputs or ambient state."""
+    """What else may make the two unlike: a shared CPU, a run that was cut short, other regions, inputs or ambient state."""
     for which, record in (("before", before), ("after", after)):
-        yield from (f"{which}: {note}" for note in record.notes if note.startswith(SHARED_CPU_NOTE))
+        yield from (f"{which}: {note}" for note in record.notes if note.startswith(TOLD_FIRST))
     if len(before.regions) != len(after.regions):
         yield f"{count_text(len(before.regions), 'region')} before, {len(after.regions)} after: paired by order"
     for left, right in zip(before.regions, after.regions, strict=False):

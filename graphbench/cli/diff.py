@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, say
-from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
+from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def judged(result: Diff) -> Diff:
 
 
 def doubts(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
-    """Why a regression may be none: the CPU was shared while a profile was measured."""
+    """Why a regression may be none: the CPU was shared while a profile was measured, or the profile is partial."""
     for which, record in (("before", before), ("after", after)):
         for note in record.notes:
-            if note.startswith(SHARED_CPU_NOTE):
+            if note.startswith(TOLD_FIRST):
                 yield f"{which}: {note}"
 
 

@@ -19,6 +19,7 @@ from graphbench.cli.running import (
     beginning_lost,
     check_allowed,
     check_continued,
+    ended_in_order,
     parse_started,
     refuse_complete,
     supervise,
@@ -152,7 +153,7 @@ class RunCommand(Command[RunOptions]):
             options.output.check()
             files = [file for file in (options.source.file, options.example_inputs) if file is not None]
             run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
-        with told(run):
+        with told(run, options.source.file, folder), ended_in_order():
             if options.supervise:
                 limit_s = options.measure.unit_timeout_s
                 return supervise(run, options.words, folder, limit_s, debug=options.debug)
@@ -175,10 +176,12 @@ class RunCommand(Command[RunOptions]):
             compile_mode=options.compile_mode,
             dynamic=options.dynamic,
         )
+        went_on = ledger.conditions is not None
         profile = measure_job(job, options.measure, ledger=ledger, leave=leave)
         output = options.output
         if output.output_dir is not None:
-            output = replace(output, output_dir=run.folder)  # which may have been moved since the run was started
+            # It may have been moved since the run was started, and hold files that an earlier process came to write.
+            output = replace(output, output_dir=run.folder, force=output.force or went_on)
         return deliver(profile, output, options.view)
 
 

@@ -8,12 +8,15 @@ import ctypes
 import hashlib
 import io
 import os
+import shlex
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final, NoReturn
 
 from graphbench.cli.common import EXIT_INTERRUPTED, say, version
@@ -27,6 +30,7 @@ from graphbench.runs.supervisor import EXIT_CONTEXT_LOST, Supervisor
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 _PIECE_BYTES: Final = 1 << 20
+_SIGNALLED: Final = 128
 _TEMPORARY: Final = "graphbench-run-"
 _OWN_FLAGS: Final = ("--no-supervise", "--supervise", "--debug")
 
@@ -238,15 +242,45 @@ def supervise(
 
 
 @contextlib.contextmanager
-def told(run: RunDirectory) -> Iterator[None]:
-    """Afterwards, say where a run lies that is not done. One that has measured nothing is removed."""
+def ended_in_order() -> Iterator[None]:
+    """While inside, a signal that would end this process at once (`kill`, a terminal that is closed) ends it in order.
+
+    One that is ignored, as under `nohup`, stays so.
+
+    Raises:
+        SystemExit: the signal came; its code is the one that a shell reports.
+    """
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(_SIGNALLED + number)
+
+    with contextlib.ExitStack() as stack:
+        if threading.current_thread() is threading.main_thread():  # others may not set handlers
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    stack.callback(signal.signal, number, signal.SIG_DFL)
+                    signal.signal(number, end)
+        yield
+
+
+@contextlib.contextmanager
+def told(run: RunDirectory, file: Path | None, folder: str) -> Iterator[None]:
+    """Afterwards, say where a run lies that is not done. One that has measured nothing is removed.
+
+    Args:
+        run: its directory.
+        file: the model file of the run, if it has one: to go on, it has to be named again.
+        folder: where the run was started.
+    """
     try:
         yield
     finally:
         if run.journal.path.exists():
             run.measured_nothing()
         if run.journal.path.exists():
-            say(f"what was measured so far is in {run.folder}: graphbench run --resume {run.folder} continues")
+            named = ["--custom-model-file", str(Path(folder, file))] if file is not None else []
+            again = shlex.join(["graphbench", "run", "--resume", str(run.folder), *named])
+            say(f"what was measured so far is in {run.folder}: {again} continues")
         elif run.temporary:
             with contextlib.suppress(OSError):  # somebody else's files are in it
                 run.folder.rmdir()
@@ -264,6 +298,7 @@ def work(run: RunDirectory, measure: Measure, *, leave: bool) -> int:
     Returns:
         The exit code.
     """
+    os.register_at_fork(after_in_child=run.journal.close)  # DataLoader workers would hold the directory after the run
     code = measure(run, run.ledger(), _leave if leave else None)
     run.finish()
     return code
@@ -273,6 +308,7 @@ def worker_of(text: str) -> RunDirectory:
     """The run that a supervisor hands to its worker, as `FD:PROCESS:FOLDER`."""
     fd, supervisor, folder = text.split(":", 2)
     _die_with(int(supervisor))
+    os.set_inheritable(int(fd), False)  # a program that the model starts would hold the directory after the run
     return RunDirectory(Path(folder), Journal(Path(folder), int(fd)), temporary=False)
 
 

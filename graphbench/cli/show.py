@@ -85,13 +85,20 @@ class ShowCommand(Command[ShowOptions]):
 
 
 def _read(path: Path) -> ProfileRecord:
-    """A saved profile, or that of a run's directory: what was measured so far where the run is not done."""
+    """A saved profile, or that of a run's directory: what was measured so far where the run is not done.
+
+    A profile that a run was to replace which was cut short is not taken for that run's.
+    """
     from graphbench.document import read
+    from graphbench.runs.journal import JOURNAL
 
     if not path.is_dir():
         return read(path)
-    if (path / PROFILE).is_file():
-        return read(path / PROFILE)
-    from graphbench.runs.partial import read_partial
+    profile = read(path / PROFILE) if (path / PROFILE).is_file() else None
+    if profile is not None and not (path / JOURNAL).is_file():
+        return profile
+    from graphbench.runs.partial import read_partial, stands_for
 
+    if profile is not None and stands_for(profile, path):
+        return profile
     return read_partial(path)

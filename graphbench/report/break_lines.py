@@ -8,7 +8,7 @@ from graphbench.analysis.break_costs import NO_STEP, BreakCost, BreakRow, break_
 from graphbench.analysis.digest import Digest
 from graphbench.measurements import SourceLine
 from graphbench.plaintext import clean
-from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
+from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.report.names import shorten_head
 from graphbench.report.overview import names_text
 from graphbench.step_records import BreakKind, Recompile
@@ -102,7 +102,7 @@ def _whole(text: str) -> str:
 
 
 def _notes(record: ProfileRecord) -> Iterator[str]:
-    told_first = (note for note in record.notes if not note.startswith(SHARED_CPU_NOTE))
+    told_first = (note for note in record.notes if not note.startswith(TOLD_FIRST))
     for note in [*told_first, *(record.step.notes if record.step else ())]:
         yield f"note: {clean(note)}"
     of_regions: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.analysis.totals import BeforeAfter
 from graphbench.measurements import EVENT_TIMERS, Comparison, TimerName
 from graphbench.plaintext import clean
-from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
+from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.report.names import shorten_kernel
 from graphbench.report.step_lines import nothing_compiled_line, step_lines, verdict_lines
 from graphbench.step_records import FOREIGN_GRAPHS
@@ -97,7 +97,7 @@ def finding_lines(
     eager_only = nothing_compiled(record)
     timer = record.policy.timer
     return [
-        *(f"warning: {clean(note)}" for note in record.notes if note.startswith(SHARED_CPU_NOTE)),
+        *(f"warning: {clean(note)}" for note in record.notes if note.startswith(TOLD_FIRST)),
         *_clocks(clock_counts(record)),
         *([nothing_compiled_line(record)] if eager_only else []),
         *(verdict_lines(step, compiled=not eager_only and not _has_foreign_graphs(record)) if step else ()),

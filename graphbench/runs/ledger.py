@@ -9,7 +9,7 @@ from typing import Final
 
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement
-from graphbench.records import KernelRecord, NodeRecord, RegionRecord, Side
+from graphbench.records import KernelRecord, NodeRecord, Phase, RegionRecord, Side
 from graphbench.runs.entries import (
     STEP,
     Begun,
@@ -25,7 +25,7 @@ from graphbench.runs.entries import (
     WorkKind,
 )
 from graphbench.runs.journal import Journal
-from graphbench.step_records import StepRecord
+from graphbench.step_records import StepRecord, StepRow
 
 MOST_TRIES: Final = 3
 """How often a unit is begun before it is given up: a process may be killed while it measures an innocent one."""
@@ -56,14 +56,16 @@ class Book:
         Raises:
             UsageError: it is not the graph that the run began with.
         """
-        before, self.region = self.region, region
+        before = self.region
         if before == region:
             return
         if before is not None:
             self._check_same(before, region)
-            if _kernels(before) != _kernels(region):
-                self._forget_kernels(region)
-        self.ledger.add(KnownRegion(region=region))
+            if _not_compiled_yet(before, region):
+                return
+        entry = KnownRegion(region=region)
+        self.enter(entry)
+        self.ledger.add(entry)
 
     def begin(self, kind: WorkKind, row: str) -> None:
         """Note that work begins."""
@@ -89,6 +91,8 @@ class Book:
         elif isinstance(entry, MeasuredRegion):
             self.measured = entry.region
         elif isinstance(entry, KnownRegion):
+            if self.region is not None and _other_kernels(self.region, entry.region):
+                self._forget_kernels(entry.region)
             self.region = entry.region
         elif entry.kind == "side":
             self.sides[entry.row] = SideRow(region=self.key, row=entry.row, side=Side(reason=entry.reason))
@@ -169,8 +173,11 @@ class Ledger:
         self.add(conditions)
 
     def recorded(self, step: StepRecord) -> None:
-        """Note the step that was recorded."""
-        self.step = step
+        """Note the step that was recorded. Of a run that goes on, gap ops that are other ones this time are forgotten.
+
+        No two steps need be the same: a model may draw lots, or look at the time.
+        """
+        self._enter(RecordedStep(step=step))
         self.add(RecordedStep(step=step))
 
     def add(self, entry: Entry) -> None:
@@ -182,11 +189,19 @@ class Ledger:
         if isinstance(entry, Conditions):
             self.conditions = entry
         elif isinstance(entry, RecordedStep):
+            self._forget_gap_ops(entry.step)
             self.step = entry.step
         elif isinstance(entry, (KnownRegion, MeasuredRegion)):
             self.book(entry.region.key).enter(entry)
         elif isinstance(entry, (UnitRow, SideRow, Failed)):
             self.book(entry.region).enter(entry)
+
+    def _forget_gap_ops(self, step: StepRecord) -> None:
+        """Forget what was measured of gap ops whose rows stand for other calls now."""
+        before = {row.name: _gap_op(row) for row in self.step.rows} if self.step is not None else {}
+        now, book = {row.name: _gap_op(row) for row in step.rows}, self.book(STEP)
+        book.units = {(kind, row): unit for (kind, row), unit in book.units.items() if before.get(row) == now.get(row)}
+        book.drop_orphans()
 
     def _give_up(self, entries: Iterable[Entry]) -> None:
         """Fail units that were begun again and again and never came to an end."""
@@ -227,12 +242,34 @@ def _call(node: NodeRecord) -> tuple[object, ...]:
     return node.name, node.op, node.op_type, node.inputs, node.arguments, node.module
 
 
-def _kernels(region: RegionRecord) -> tuple[object, ...]:
+def _gap_op(row: StepRow) -> tuple[object, ...]:
+    """What must be the same for a gap op's measurement to be one of the same call."""
+    return row.op_type, row.kind, row.source, row.inputs, row.outputs
+
+
+def _kernels(region: RegionRecord) -> dict[Phase, tuple[object, ...]]:
+    """What was compiled, by phase."""
+    phases = {kernel.phase for kernel in region.kernels} | {node.phase for node in region.post_grad}
+    return {phase: _phase_kernels(region, phase) for phase in phases}
+
+
+def _phase_kernels(region: RegionRecord, phase: Phase) -> tuple[object, ...]:
     kernels: tuple[KernelRecord, ...] = region.kernels
     return (
-        tuple((kernel.key, kernel.kind, kernel.executes) for kernel in kernels),
-        tuple((node.phase, node.name, node.target) for node in region.post_grad),
+        tuple((kernel.key, kernel.kind, kernel.executes) for kernel in kernels if kernel.phase == phase),
+        tuple((node.name, node.target) for node in region.post_grad if node.phase == phase),
     )
+
+
+def _other_kernels(before: RegionRecord, region: RegionRecord) -> bool:
+    """Whether Inductor made other kernels; a backward may be compiled late."""
+    old, new = _kernels(before), _kernels(region)
+    return any(old[phase] != new[phase] for phase in old.keys() & new.keys())
+
+
+def _not_compiled_yet(before: RegionRecord, region: RegionRecord) -> bool:
+    """Whether the region is what it was before, but for a backward that no step of this process has needed so far."""
+    return _kernels(region).keys() < _kernels(before).keys() and not _other_kernels(before, region)
 
 
 def _check_conditions(before: Conditions, now: Conditions) -> None:

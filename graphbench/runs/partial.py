@@ -10,14 +10,14 @@ from graphbench.conservation import check, post_grad_row
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import ProfileFormatError
 from graphbench.measurements import Measurement, Status
-from graphbench.records import KernelRecord, NodeRecord, PostGradNode, ProfileRecord, RegionRecord, Side
-from graphbench.runs.entries import STEP
+from graphbench.records import PARTIAL_NOTE, KernelRecord, NodeRecord, PostGradNode, ProfileRecord, RegionRecord, Side
+from graphbench.runs.entries import STEP, Conditions
 from graphbench.runs.journal import JOURNAL, read_journal
 from graphbench.runs.ledger import Book, Ledger
 from graphbench.step_records import StepRecord
+from graphbench.units import count_text
 
 CUT_SHORT = "the run was cut short before it came to this"
-PARTIAL = "a partial profile: the run was cut short"
 
 
 def read_partial(folder: Path) -> ProfileRecord:
@@ -41,6 +41,7 @@ def read_partial(folder: Path) -> ProfileRecord:
     regions = tuple(
         region for book in ledger.books.values() if (region := region_so_far(book, "skipped", CUT_SHORT)) is not None
     )
+    done = sum(book.measured is not None for book in ledger.books.values())
     record = ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=started.graphbench if started is not None else "unknown",
@@ -53,13 +54,27 @@ def read_partial(folder: Path) -> ProfileRecord:
         recompiles=conditions.recompiles,
         step=with_isolated(ledger.step, ledger.book(STEP)) if ledger.step is not None else None,
         notes=(
-            f"{PARTIAL}; graphbench run --resume {folder} continues it",
+            f"{PARTIAL_NOTE}: the run was cut short; totals are of what it measured "
+            f"({done} of {count_text(len(regions), 'region')} whole); graphbench run --resume {folder} continues it",
             *(f"the journal's {dropped}" for dropped in contents.dropped),
         ),
     )
     record = _without_lost_regions(record)
     check(record, path=str(folder / JOURNAL))
     return record
+
+
+def stands_for(profile: ProfileRecord, folder: Path) -> bool:
+    """Whether a profile is that of the run whose journal is there too: it was cut short after it was saved.
+
+    Otherwise another run was to replace it.
+
+    Raises:
+        ProfileFormatError: there is no journal, or it cannot be read.
+    """
+    entries = read_journal(folder).entries
+    began = next((entry.created for entry in entries if isinstance(entry, Conditions)), None)
+    return began is not None and profile.created >= began  # both as ISO 8601 in UTC
 
 
 def _without_lost_regions(record: ProfileRecord) -> ProfileRecord:

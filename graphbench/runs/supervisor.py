@@ -22,10 +22,13 @@ EXIT_INTERRUPTED: Final = 130
 MOST_RESTARTS: Final = 20
 KILLS_FORGIVEN: Final = 1
 """How often a unit may be under way when the process is killed from outside before it is held to be the cause."""
+FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
+"""What others send: no process crashes of these by itself."""
 SIDE_TIMEOUTS: Final = 10
 """A whole run is sampled like a unit, but one sample of it is as long as all units together."""
 GRACE_S: Final = 10.0
 LOOK_EVERY_S: Final = 1.0
+LATE_S: Final = 5.0
 INTERRUPT_S: Final = 10.0
 _START = "import sys; sys.path[:] = {path!r}; from graphbench.cli import main; sys.exit(main())"
 
@@ -86,6 +89,7 @@ class Supervisor:
                 return _interrupted(process), False
             except BaseException:
                 process.kill()
+                process.wait()
                 raise
 
     def _blame(self, code: int, hung: bool) -> None:
@@ -111,7 +115,7 @@ class Supervisor:
             )
         what = f"{begun.region} {begun.row}"
         self._killed[begun] += 1
-        if code == -signal.SIGKILL and not hung and self._killed[begun] <= KILLS_FORGIVEN:
+        if -code in FROM_OUTSIDE and not hung and self._killed[begun] <= KILLS_FORGIVEN:
             self.say(f"the measuring process was killed at {what}; starting again")
             return
         reason = _reason(code, hung, self.unit_timeout_s)
@@ -126,13 +130,17 @@ def _reason(code: int, hung: bool, unit_timeout_s: float | None) -> str:
     if hung:
         return f"timeout: not done after {unit_timeout_s:g} s, and its process had to be killed"
     name = signal.Signals(-code).name
-    if code == -signal.SIGKILL:
-        return "its process was killed (SIGKILL) each time it was measured, for want of memory perhaps"
+    if -code in FROM_OUTSIDE:
+        cause = ", for want of memory perhaps" if code == -signal.SIGKILL else ""
+        return f"its process was killed ({name}) each time it was measured{cause}"
     return f"its process crashed ({name})"
 
 
 def _interrupted(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a worker that was interrupted along with this process, as by a terminal, and ends by itself."""
+    """The exit code of a worker that was interrupted along with this process, as by a terminal, and ends by itself.
+
+    One that heard nothing and comes to its end meanwhile has done everything.
+    """
     for ask in (None, signal.SIGINT, signal.SIGKILL):
         if ask is not None:
             process.send_signal(ask)
@@ -141,7 +149,7 @@ def _interrupted(process: subprocess.Popen[bytes]) -> int:
             break
         except subprocess.TimeoutExpired:
             continue
-    return EXIT_INTERRUPTED
+    return 0 if process.returncode == 0 else EXIT_INTERRUPTED
 
 
 class _Watch:
@@ -150,19 +158,23 @@ class _Watch:
     def __init__(self, journal: Journal, unit_timeout_s: float | None) -> None:
         self._tail = Tail(journal)
         self._limit_s = unit_timeout_s
-        self._since_s = time.monotonic()
+        self._looked_s = time.monotonic()
+        self._waited_s = 0.0
         self._ready = False
         self._last: Entry | None = None
 
     def hangs(self) -> bool:
         """Whether what was noted last is longer ago than it may be."""
+        before_s, self._looked_s = self._looked_s, time.monotonic()
+        # A look is late when this process was suspended, as by Ctrl-Z, and the worker with it.
+        self._waited_s += min(self._looked_s - before_s, LATE_S)
         new = self._tail.read()
         if new:
-            self._since_s, self._last = time.monotonic(), new[-1]
+            self._waited_s, self._last = 0.0, new[-1]
             # Nothing is known of how long it takes to build, compile and call the model.
             self._ready = self._ready or any(isinstance(entry, Conditions) for entry in new)
         if self._limit_s is None or not self._ready:
             return False
         unit = isinstance(self._last, Begun) and self._last.kind in ("isolated", "backward")
         limit_s = self._limit_s if unit else self._limit_s * SIDE_TIMEOUTS
-        return time.monotonic() - self._since_s > limit_s + GRACE_S
+        return self._waited_s > limit_s + GRACE_S

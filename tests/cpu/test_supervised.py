@@ -155,10 +155,21 @@ def test_ctrl_c_ends_a_run_that_can_go_on(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, "Traceback" in said, said.count("interrupted")) == (130, False, 1), said
-    assert f"graphbench run --resume {tmp_path / 'out'} continues" in said
+    assert f"graphbench run --resume {tmp_path / 'out'} --custom-model-file {MODEL} continues" in said
     code, said = run(tmp_path, *again(tmp_path))
     assert code == 0, said
     note("a run is interrupted by Ctrl-C", "interrupted", isolated(finished(tmp_path)), 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_told_to_end_says_where_it_lies(tmp_path: Path, number: signal.Signals) -> None:
+    process = start(tmp_path, *new_run(tmp_path), fault="wait")
+    wait_for_fault(tmp_path, process)
+    worker = worker_of(process)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, Path(f"/proc/{worker}").exists()) == (128 + number, False)
+    assert f"graphbench run --resume {tmp_path / 'out'} --custom-model-file {MODEL} continues" in said
 
 
 def test_the_second_process_on_a_directory_refuses(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from graphbench.errors import UsageError
 from graphbench.measurements import Measurement
 from graphbench.records import ProfileRecord
 from tests.factories import node, profile, region
+from tests.unit.test_hostile_journal import entries_of, journal_of
 
 FAILED = Measurement(status="failed", reason="it broke")
 
@@ -244,6 +245,16 @@ def test_file_that_cannot_be_written_after_measuring_loses_no_table(
 def test_force_overwrites(jobs: list[SimpleNamespace], tmp_path: Path) -> None:
     (tmp_path / "profile.json").write_text("old")
     assert cli.main(["run", "--model", "hf:gpt2", "--output-dir", str(tmp_path), "--force"]) == 0
+    assert (tmp_path / "profile.json").read_text() == "saved"
+
+
+def test_a_run_that_was_cut_short_while_its_files_were_written_goes_on(
+    jobs: list[SimpleNamespace], tmp_path: Path
+) -> None:
+    words = ("--model", "hf:gpt2", "--output-dir", str(tmp_path))
+    journal_of(tmp_path, *entries_of(make_record(), words))
+    (tmp_path / "profile.json").write_text("of the process that was killed")
+    assert cli.main(["run", "--resume", str(tmp_path)]) == 0
     assert (tmp_path / "profile.json").read_text() == "saved"
 
 

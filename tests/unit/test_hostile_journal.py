@@ -201,3 +201,23 @@ def test_a_journal_that_is_a_link_is_not_written_through(tmp_path: Path) -> None
     with pytest.raises(GraphbenchError):
         Journal.open(tmp_path)
     assert (tmp_path / "elsewhere").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("saved", "shown"), [("2000-01-01T00:00:00+00:00", True), ("2100-01-01T00:00:00+00:00", False)]
+)
+def test_a_profile_that_a_run_was_to_replace_is_not_shown_as_that_run_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], saved: str, shown: bool
+) -> None:
+    journal_of(tmp_path, *entries_of(cpu_profile()))
+    document.write(dataclasses.replace(cpu_profile(), created=saved), tmp_path / "profile.json")
+    assert cli.main(["show", str(tmp_path)]) == 0
+    assert ("a partial profile" in capsys.readouterr().out) is shown
+
+
+def test_a_partial_profile_says_so_before_its_totals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal_of(tmp_path, *entries_of(cpu_profile()))
+    assert cli.main(["show", str(tmp_path)]) == 0
+    found = " ".join(capsys.readouterr().out.split())
+    told = "warning: a partial profile: the run was cut short; totals are of what it measured (1 of 1 region whole)"
+    assert found.count("a partial profile") == found[: found.index("coverage:")].count(told) == 1

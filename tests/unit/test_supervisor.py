@@ -1,0 +1,76 @@
+"""The supervisor's judgement, without a worker: what hangs, and what a death is put down to."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from graphbench.runs import supervisor
+from graphbench.runs.entries import Begun, Conditions, Entry, Failed, Started
+from graphbench.runs.journal import Journal, read_journal
+from graphbench.runs.supervisor import Supervisor
+from tests.samples import cpu_profile
+
+RECORD = cpu_profile()
+BEGUN = Begun(region="r0", kind="isolated", row="relu")
+ENTRIES: tuple[Entry, ...] = (
+    Started(schema_version=RECORD.schema_version, graphbench="0.1.0", command=(), folder="/"),
+    Conditions(created=RECORD.created, subject=RECORD.subject, environment=RECORD.environment, policy=RECORD.policy),
+    BEGUN,
+)
+
+
+def failures(folder: Path, *deaths: int) -> list[str]:
+    """The reasons that are noted when workers end with these codes, each while it measures the same unit."""
+    journal = Journal.open(folder)
+    for entry in ENTRIES:
+        journal.append(entry)
+    watching = Supervisor(journal, (), "/", 120.0, lambda text: None)
+    for code in deaths:
+        watching._blame(code, hung=False)
+    journal.close()
+    return [entry.reason for entry in read_journal(folder).entries if isinstance(entry, Failed)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_unit_is_not_blamed_for_what_somebody_sent(tmp_path: Path, number: signal.Signals) -> None:
+    assert failures(tmp_path, -number) == []
+
+
+def test_a_unit_that_is_killed_each_time_is_left_out(tmp_path: Path) -> None:
+    assert failures(tmp_path, -signal.SIGTERM, -signal.SIGTERM) == [
+        "its process was killed (SIGTERM) each time it was measured"
+    ]
+
+
+def looks(folder: Path, monkeypatch: pytest.MonkeyPatch, *times_s: float) -> list[bool]:
+    """Whether a unit with 5 seconds hangs, looked at at these times; it was begun at 0."""
+    clock = SimpleNamespace(monotonic=iter((0.0, 0.0, *times_s)).__next__)
+    monkeypatch.setattr(supervisor, "time", clock)
+    journal = Journal.open(folder)
+    watch = supervisor._Watch(journal, 5.0)
+    for entry in ENTRIES:
+        journal.append(entry)
+    assert not watch.hangs()
+    found = [watch.hangs() for _ in times_s]
+    journal.close()
+    return found
+
+
+def test_a_unit_that_takes_longer_than_it_may_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_s = 5 + supervisor.GRACE_S
+    assert looks(tmp_path, monkeypatch, *map(float, range(1, int(limit_s) + 2)))[-2:] == [False, True]
+
+
+def test_a_run_that_was_suspended_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert looks(tmp_path, monkeypatch, 1.0, 3600.0, 3601.0) == [False, False, False]
+
+
+def test_a_worker_that_ends_well_while_the_run_is_interrupted_was_not() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    assert supervisor._interrupted(process) == 0
