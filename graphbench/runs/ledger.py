@@ -9,7 +9,7 @@ from typing import Final
 
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement
-from graphbench.records import KernelRecord, NodeRecord, RegionRecord, Side
+from graphbench.records import NodeRecord, Phase, RegionRecord, Side
 from graphbench.runs.entries import (
     STEP,
     Begun,
@@ -47,6 +47,7 @@ class Book:
     sides: dict[str, SideRow] = field(default_factory=dict)
     units: dict[tuple[UnitKind, str], UnitRow] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
+    _compiled: dict[Phase, tuple[object, ...]] = field(default_factory=dict)
 
     def known(self, region: RegionRecord) -> None:
         """Say what the region consists of, before it is measured.
@@ -56,14 +57,13 @@ class Book:
         Raises:
             UsageError: it is not the graph that the run began with.
         """
-        before, self.region = self.region, region
-        if before == region:
+        if self.region == region:
             return
-        if before is not None:
-            self._check_same(before, region)
-            if _kernels(before) != _kernels(region):
-                self._forget_kernels(region)
-        self.ledger.add(KnownRegion(region=region))
+        if self.region is not None:
+            self._check_same(self.region, region)
+        entry = KnownRegion(region=region)
+        self.enter(entry)
+        self.ledger.add(entry)
 
     def begin(self, kind: WorkKind, row: str) -> None:
         """Note that work begins."""
@@ -89,7 +89,7 @@ class Book:
         elif isinstance(entry, MeasuredRegion):
             self.measured = entry.region
         elif isinstance(entry, KnownRegion):
-            self.region = entry.region
+            self._take(entry.region)
         elif entry.kind == "side":
             self.sides[entry.row] = SideRow(region=self.key, row=entry.row, side=Side(reason=entry.reason))
         elif entry.kind == "pass":
@@ -101,11 +101,16 @@ class Book:
             )
 
     def drop_orphans(self) -> None:
-        """Forget rows that share the measurement of a row that is not there: its line was damaged, say."""
+        """Forget rows that share the measurement of a row that has it no more.
+
+        The line of that one was damaged, say; it may have been measured again since, or have failed then.
+        """
         for (kind, row), unit in list(self.units.items()):
-            first = unit.measurement.shared_with
-            if first is not None and (kind, first) not in self.units:
-                del self.units[kind, row]
+            shared = unit.measurement
+            if shared.shared_with is not None:
+                first = self.units.get((kind, shared.shared_with))
+                if first is None or first.measurement.samples != shared.samples:
+                    del self.units[kind, row]
 
     def _check_same(self, before: RegionRecord, region: RegionRecord) -> None:
         if _graph(before) != _graph(region):
@@ -114,6 +119,14 @@ class Book:
                 hint="start a new run in another directory",
                 subject=self.key,
             )
+
+    def _take(self, region: RegionRecord) -> None:
+        """A graph that is not compiled yet has no kernels, as a backward before it is first called: nothing differs."""
+        compiled = _compiled_graphs(region)
+        if any(self._compiled.get(phase, graph) != graph for phase, graph in compiled.items()):
+            self._forget_kernels(region)
+        self._compiled.update(compiled)
+        self.region = region
 
     def _forget_kernels(self, region: RegionRecord) -> None:
         """Forget what was measured of kernels, and of the run as a whole."""
@@ -170,7 +183,7 @@ class Ledger:
 
     def recorded(self, step: StepRecord) -> None:
         """Note the step that was recorded."""
-        self.step = step
+        self._take_step(step)
         self.add(RecordedStep(step=step))
 
     def add(self, entry: Entry) -> None:
@@ -182,11 +195,21 @@ class Ledger:
         if isinstance(entry, Conditions):
             self.conditions = entry
         elif isinstance(entry, RecordedStep):
-            self.step = entry.step
+            self._take_step(entry.step)
         elif isinstance(entry, (KnownRegion, MeasuredRegion)):
             self.book(entry.region.key).enter(entry)
         elif isinstance(entry, (UnitRow, SideRow, Failed)):
             self.book(entry.region).enter(entry)
+
+    def _take_step(self, step: StepRecord) -> None:
+        """A step may run otherwise each time: what was measured of ops whose row is another one's now is forgotten."""
+        if self.step is not None:
+            before, now = _gap_ops(self.step), _gap_ops(step)
+            same = {name for name, op in now.items() if before.get(name) == op}
+            book = self.book(STEP)
+            book.units = {key: unit for key, unit in book.units.items() if key[1] in same}
+            book.drop_orphans()
+        self.step = step
 
     def _give_up(self, entries: Iterable[Entry]) -> None:
         """Fail units that were begun again and again and never came to an end."""
@@ -227,12 +250,26 @@ def _call(node: NodeRecord) -> tuple[object, ...]:
     return node.name, node.op, node.op_type, node.inputs, node.arguments, node.module
 
 
-def _kernels(region: RegionRecord) -> tuple[object, ...]:
-    kernels: tuple[KernelRecord, ...] = region.kernels
-    return (
-        tuple((kernel.key, kernel.kind, kernel.executes) for kernel in kernels),
-        tuple((node.phase, node.name, node.target) for node in region.post_grad),
-    )
+def _compiled_graphs(region: RegionRecord) -> dict[Phase, tuple[object, ...]]:
+    """What must be the same for rows of kernels to be rows of the same kernels, by phase; graphs that were compiled."""
+    phases: tuple[Phase, ...] = ("forward", "backward")
+    found: dict[Phase, tuple[object, ...]] = {}
+    for phase in phases:
+        kernels = tuple(
+            (kernel.key, kernel.kind, kernel.executes) for kernel in region.kernels if kernel.phase == phase
+        )
+        ops = tuple((node.name, node.target) for node in region.post_grad if node.phase == phase)
+        if kernels or ops:
+            found[phase] = kernels, ops
+    return found
+
+
+def _gap_ops(step: StepRecord) -> dict[str, tuple[object, ...]]:
+    return {
+        row.name: (row.op_type, row.kind, row.phase, row.place, row.source, row.inputs, row.outputs)
+        for row in step.rows
+        if row.kernel is None
+    }
 
 
 def _check_conditions(before: Conditions, now: Conditions) -> None:
