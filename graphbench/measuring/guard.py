@@ -9,10 +9,9 @@ import torch
 
 from graphbench.errors import ContextLostError, FaultError, GraphbenchError, first_line
 from graphbench.measuring.time_limit import time_limit
+from graphbench.runs.entries import SIDE_TIMEOUTS
 
 T = TypeVar("T")
-SIDE_TIMEOUTS: Final = 10
-"""A whole run is sampled like a unit, but one sample is as long as all units together."""
 _LOST: Final = (
     ("device-side assert", "device assert"),
     ("illegal memory access", "illegal access"),

@@ -285,6 +285,3 @@ def _check_conditions(before: Conditions, now: Conditions) -> None:
         raise UsageError(
             f"the run cannot go on here: {'; '.join(differences)}", hint="start a new run in another directory"
         )
-
-
-__all__ = ["MOST_TRIES", "STEP", "Book", "Ledger", "in_progress"]

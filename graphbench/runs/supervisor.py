@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from graphbench.errors import GraphbenchError
-from graphbench.runs.entries import Begun, Conditions, Entry, Failed
+from graphbench.runs.entries import SIDE_TIMEOUTS, Begun, Conditions, Entry, Failed
 from graphbench.runs.journal import Journal, Tail, read_journal
 from graphbench.runs.ledger import in_progress
 
@@ -22,7 +22,6 @@ EXIT_INTERRUPTED: Final = 130
 MOST_RESTARTS: Final = 20
 KILLS_FORGIVEN: Final = 1
 """How often a unit may be under way when the process is killed from outside before it is held to be the cause."""
-SIDE_TIMEOUTS: Final = 10
 GRACE_S: Final = 10.0
 LOOK_EVERY_S: Final = 1.0
 INTERRUPT_S: Final = 10.0
