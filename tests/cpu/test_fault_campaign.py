@@ -300,6 +300,7 @@ def test_a_journal_that_is_cut_off_loses_its_last_line_only(
     assert len(contents.entries) == whole_journal[:at].count(b"\n")
     record = stage.journaled(tmp_path, process=1)
     assert stage.missing(record) == {}
+    assert read_journal(tmp_path).dropped == ()  # what is left of the line is not in the way of the next one
     named = contents.dropped[0] if contents.dropped else "cut between two lines"
     noted(stage, "the journal is truncated", f"byte {at}", record, named, before=before)
 
@@ -324,7 +325,8 @@ def test_a_full_disk_is_an_error_and_what_was_written_stays(
     stage: Stage, seed: int, tmp_path: Path, whole_journal: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room, before = random.Random(seed).randrange(2000, len(whole_journal)), world(stage.net, stage.x)
-    write, refused = os.write, []
+    refused: list[int] = []
+    write = os.write
 
     def almost_full(fd: int, data: Any) -> int:
         left = room - os.fstat(fd).st_size
