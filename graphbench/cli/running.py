@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import hashlib
 import io
+import itertools
 import os
 import shlex
 import signal
@@ -74,17 +75,23 @@ class RunDirectory:
                 hint=f"graphbench run --resume {folder} continues it; --force starts again",
                 subject=str(folder),
             )
-        journal.clear()
-        journal.append(
-            Started(
-                schema_version=SCHEMA_VERSION,
-                graphbench=version(),
-                command=tuple(word for word in words if word not in _OWN_FLAGS),
-                folder=str(Path.cwd()),
-                temporary=output_dir is None,
-                files=tuple((str(file.absolute()), _digest(file)) for file in files if file.is_file()),
+        begun = False
+        try:
+            journal.clear()
+            journal.append(
+                Started(
+                    schema_version=SCHEMA_VERSION,
+                    graphbench=version(),
+                    command=tuple(word for word in words if word not in _OWN_FLAGS),
+                    folder=str(Path.cwd()),
+                    temporary=output_dir is None,
+                    files=tuple((str(file.absolute()), _digest(file)) for file in files if file.is_file()),
+                )
             )
-        )
+            begun = True
+        finally:
+            if not begun:
+                made.let_go("")
         return made
 
     @classmethod
@@ -121,10 +128,21 @@ class RunDirectory:
         """The run is done and delivered: nothing of it needs to be kept."""
         self.journal.path.unlink(missing_ok=True)
 
-    def measured_nothing(self) -> None:
-        """Let go of a run that ended before it measured anything."""
-        if len(read_journal(self.folder).entries) <= 1:
-            self.finish()
+    def let_go(self, again: str) -> None:
+        """Say where a run lies that is not done. One that has measured nothing is removed.
+
+        Args:
+            again: the command that goes on with it.
+        """
+        if self.journal.path.exists():
+            if _has_one_line(self.journal.path):  # how it was started
+                self.finish()
+            else:
+                say(f"what was measured so far is in {self.folder}: {again} continues")
+        if self.temporary and not self.journal.path.exists():
+            with contextlib.suppress(OSError):  # somebody else's files are in it
+                self.folder.rmdir()
+        self.journal.close()
 
 
 def refuse_complete(folder: Path) -> None:
@@ -275,16 +293,8 @@ def told(run: RunDirectory, file: Path | None, folder: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if run.journal.path.exists():
-            run.measured_nothing()
-        if run.journal.path.exists():
-            named = ["--custom-model-file", str(Path(folder, file))] if file is not None else []
-            again = shlex.join(["graphbench", "run", "--resume", str(run.folder), *named])
-            say(f"what was measured so far is in {run.folder}: {again} continues")
-        elif run.temporary:
-            with contextlib.suppress(OSError):  # somebody else's files are in it
-                run.folder.rmdir()
-        run.journal.close()
+        named = ["--custom-model-file", str(Path(folder, file))] if file is not None else []
+        run.let_go(shlex.join(["graphbench", "run", "--resume", str(run.folder), *named]))
 
 
 def work(run: RunDirectory, measure: Measure, *, leave: bool) -> int:
@@ -329,6 +339,12 @@ def _die_with(supervisor: int) -> None:
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
     if os.getppid() != supervisor:
         os._exit(EXIT_INTERRUPTED)
+
+
+def _has_one_line(journal: Path) -> bool:
+    """Or none. Whether the lines can be read is not asked: what went wrong before is what matters."""
+    with journal.open("rb") as stream:
+        return sum(1 for _ in itertools.islice(stream, 2)) < 2
 
 
 def _digest(file: Path) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from graphbench.errors import ContextLostError, FaultError, GraphbenchError, first_line
 from graphbench.measuring.time_limit import time_limit
-from graphbench.runs.supervisor import SIDE_TIMEOUTS
+from graphbench.runs.entries import SIDE_TIMEOUTS
 
 T = TypeVar("T")
 _LOST: Final = (

@@ -138,8 +138,10 @@ class Isolator:
             result = real()
             if unit is not None and verdict.measurement.status == "ok":
                 verdict.measurement = _faithful(verdict.measurement, _compared(unit, result))
-        finally:
+        except Exception:
             self._note("isolated", call.row, key, verdict)
+            raise
+        self._note("isolated", call.row, key, verdict)  # not after Ctrl-C: the run that goes on compares it
         return result, verdict
 
     def _known(self, kind: UnitKind, call: Call, key: tuple[object, ...]) -> Verdict | None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from graphbench.capture import ambient
-from graphbench.errors import CaptureError, ContextLostError, GraphbenchError, JournalError
+from graphbench.errors import CaptureError, ContextLostError, GraphbenchError
 from graphbench.isolate.compare import compare_trees
 from graphbench.measurements import Comparison, Measurement
 from graphbench.measuring import compiled as compiling
@@ -240,8 +240,6 @@ class _Measuring:
             found = self.means.guard.attempt(self.device, work, side=True)
             if found.side.reason:
                 self.means.guard.look(self.device, None)
-        except JournalError:
-            raise
         except GraphbenchError as error:
             return MeasuredSide.failed(Side(), error.message)
         return found

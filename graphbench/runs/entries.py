@@ -17,6 +17,8 @@ UnitKind = Literal["isolated", "backward"]
 WorkKind = Literal["isolated", "backward", "side", "pass"]
 STEP: Final = "step"
 """Stands for a region where a unit is a gap op."""
+SIDE_TIMEOUTS: Final = 10
+"""How many times as long as a unit a side may take: it is sampled like one, but a sample is all units together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement
-from graphbench.records import KernelRecord, NodeRecord, Phase, RegionRecord, Side
+from graphbench.records import NodeRecord, Phase, RegionRecord, Side
 from graphbench.runs.entries import (
     STEP,
     Begun,
@@ -25,7 +25,7 @@ from graphbench.runs.entries import (
     WorkKind,
 )
 from graphbench.runs.journal import Journal
-from graphbench.step_records import StepRecord, StepRow
+from graphbench.step_records import StepRecord
 
 MOST_TRIES: Final = 3
 """How often a unit is begun before it is given up: a process may be killed while it measures an innocent one."""
@@ -47,6 +47,7 @@ class Book:
     sides: dict[str, SideRow] = field(default_factory=dict)
     units: dict[tuple[UnitKind, str], UnitRow] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
+    _compiled: dict[Phase, tuple[object, ...]] = field(default_factory=dict)
 
     def known(self, region: RegionRecord) -> None:
         """Say what the region consists of, before it is measured.
@@ -56,13 +57,10 @@ class Book:
         Raises:
             UsageError: it is not the graph that the run began with.
         """
-        before = self.region
-        if before == region:
+        if self.region == region:
             return
-        if before is not None:
-            self._check_same(before, region)
-            if _not_compiled_yet(before, region):
-                return
+        if self.region is not None:
+            self._check_same(self.region, region)
         entry = KnownRegion(region=region)
         self.enter(entry)
         self.ledger.add(entry)
@@ -91,9 +89,7 @@ class Book:
         elif isinstance(entry, MeasuredRegion):
             self.measured = entry.region
         elif isinstance(entry, KnownRegion):
-            if self.region is not None and _other_kernels(self.region, entry.region):
-                self._forget_kernels(entry.region)
-            self.region = entry.region
+            self._take(entry.region)
         elif entry.kind == "side":
             self.sides[entry.row] = SideRow(region=self.key, row=entry.row, side=Side(reason=entry.reason))
         elif entry.kind == "pass":
@@ -105,11 +101,16 @@ class Book:
             )
 
     def drop_orphans(self) -> None:
-        """Forget rows that share the measurement of a row that is not there: its line was damaged, say."""
+        """Forget rows that share the measurement of a row that has it no more.
+
+        The line of that one was damaged, say; it may have been measured again since, or have failed then.
+        """
         for (kind, row), unit in list(self.units.items()):
-            first = unit.measurement.shared_with
-            if first is not None and (kind, first) not in self.units:
-                del self.units[kind, row]
+            shared = unit.measurement
+            if shared.shared_with is not None:
+                first = self.units.get((kind, shared.shared_with))
+                if first is None or first.measurement.samples != shared.samples:
+                    del self.units[kind, row]
 
     def _check_same(self, before: RegionRecord, region: RegionRecord) -> None:
         if _graph(before) != _graph(region):
@@ -118,6 +119,16 @@ class Book:
                 hint="start a new run in another directory",
                 subject=self.key,
             )
+
+    def _take(self, region: RegionRecord) -> None:
+        """A graph that is not compiled yet has no kernels, as a backward before it is first called: nothing differs."""
+        compiled = _compiled_graphs(region)
+        if any(self._compiled.get(phase, graph) != graph for phase, graph in compiled.items()):
+            self._forget_kernels(region)
+            self._compiled.clear()
+        if self.region is None or not compiled.keys() < self._compiled.keys():
+            self.region = region
+        self._compiled.update(compiled)
 
     def _forget_kernels(self, region: RegionRecord) -> None:
         """Forget what was measured of kernels, and of the run as a whole."""
@@ -173,11 +184,8 @@ class Ledger:
         self.add(conditions)
 
     def recorded(self, step: StepRecord) -> None:
-        """Note the step that was recorded. Of a run that goes on, gap ops that are other ones this time are forgotten.
-
-        No two steps need be the same: a model may draw lots, or look at the time.
-        """
-        self._enter(RecordedStep(step=step))
+        """Note the step that was recorded."""
+        self._take_step(step)
         self.add(RecordedStep(step=step))
 
     def add(self, entry: Entry) -> None:
@@ -189,19 +197,21 @@ class Ledger:
         if isinstance(entry, Conditions):
             self.conditions = entry
         elif isinstance(entry, RecordedStep):
-            self._forget_gap_ops(entry.step)
-            self.step = entry.step
+            self._take_step(entry.step)
         elif isinstance(entry, (KnownRegion, MeasuredRegion)):
             self.book(entry.region.key).enter(entry)
         elif isinstance(entry, (UnitRow, SideRow, Failed)):
             self.book(entry.region).enter(entry)
 
-    def _forget_gap_ops(self, step: StepRecord) -> None:
-        """Forget what was measured of gap ops whose rows stand for other calls now."""
-        before = {row.name: _gap_op(row) for row in self.step.rows} if self.step is not None else {}
-        now, book = {row.name: _gap_op(row) for row in step.rows}, self.book(STEP)
-        book.units = {(kind, row): unit for (kind, row), unit in book.units.items() if before.get(row) == now.get(row)}
-        book.drop_orphans()
+    def _take_step(self, step: StepRecord) -> None:
+        """A step may run otherwise each time: what was measured of ops whose row is another one's now is forgotten."""
+        if self.step is not None:
+            before, now = _gap_ops(self.step), _gap_ops(step)
+            same = {name for name, op in now.items() if before.get(name) == op}
+            book = self.book(STEP)
+            book.units = {key: unit for key, unit in book.units.items() if key[1] in same}
+            book.drop_orphans()
+        self.step = step
 
     def _give_up(self, entries: Iterable[Entry]) -> None:
         """Fail units that were begun again and again and never came to an end."""
@@ -242,34 +252,26 @@ def _call(node: NodeRecord) -> tuple[object, ...]:
     return node.name, node.op, node.op_type, node.inputs, node.arguments, node.module
 
 
-def _gap_op(row: StepRow) -> tuple[object, ...]:
-    """What must be the same for a gap op's measurement to be one of the same call."""
-    return row.op_type, row.kind, row.source, row.inputs, row.outputs
+def _compiled_graphs(region: RegionRecord) -> dict[Phase, tuple[object, ...]]:
+    """What must be the same for rows of kernels to be rows of the same kernels, by phase; graphs that were compiled."""
+    phases: tuple[Phase, ...] = ("forward", "backward")
+    found: dict[Phase, tuple[object, ...]] = {}
+    for phase in phases:
+        kernels = tuple(
+            (kernel.key, kernel.kind, kernel.executes) for kernel in region.kernels if kernel.phase == phase
+        )
+        ops = tuple((node.name, node.target) for node in region.post_grad if node.phase == phase)
+        if kernels or ops:
+            found[phase] = kernels, ops
+    return found
 
 
-def _kernels(region: RegionRecord) -> dict[Phase, tuple[object, ...]]:
-    """What was compiled, by phase."""
-    phases = {kernel.phase for kernel in region.kernels} | {node.phase for node in region.post_grad}
-    return {phase: _phase_kernels(region, phase) for phase in phases}
-
-
-def _phase_kernels(region: RegionRecord, phase: Phase) -> tuple[object, ...]:
-    kernels: tuple[KernelRecord, ...] = region.kernels
-    return (
-        tuple((kernel.key, kernel.kind, kernel.executes) for kernel in kernels if kernel.phase == phase),
-        tuple((node.name, node.target) for node in region.post_grad if node.phase == phase),
-    )
-
-
-def _other_kernels(before: RegionRecord, region: RegionRecord) -> bool:
-    """Whether Inductor made other kernels; a backward may be compiled late."""
-    old, new = _kernels(before), _kernels(region)
-    return any(old[phase] != new[phase] for phase in old.keys() & new.keys())
-
-
-def _not_compiled_yet(before: RegionRecord, region: RegionRecord) -> bool:
-    """Whether the region is what it was before, but for a backward that no step of this process has needed so far."""
-    return _kernels(region).keys() < _kernels(before).keys() and not _other_kernels(before, region)
+def _gap_ops(step: StepRecord) -> dict[str, tuple[object, ...]]:
+    return {
+        row.name: (row.op_type, row.kind, row.phase, row.place, row.source, row.inputs, row.outputs)
+        for row in step.rows
+        if row.kernel is None
+    }
 
 
 def _check_conditions(before: Conditions, now: Conditions) -> None:
@@ -285,6 +287,3 @@ def _check_conditions(before: Conditions, now: Conditions) -> None:
         raise UsageError(
             f"the run cannot go on here: {'; '.join(differences)}", hint="start a new run in another directory"
         )
-
-
-__all__ = ["MOST_TRIES", "STEP", "Book", "Ledger", "in_progress"]

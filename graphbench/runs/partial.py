@@ -78,14 +78,26 @@ def stands_for(profile: ProfileRecord, folder: Path) -> bool:
 
 
 def _without_lost_regions(record: ProfileRecord) -> ProfileRecord:
-    """Leave out what refers to regions whose lines were damaged."""
+    """Leave out what refers to regions whose lines were damaged, or to kernels that a later line lacks."""
     keys = {region.key for region in record.regions} | {None}
+    kernels = {(region.key, kernel.key) for region in record.regions for kernel in region.kernels}
     breaks = tuple(entry if entry.region in keys else replace(entry, region=None) for entry in record.breaks)
     recompiles = tuple(entry if entry.region in keys else replace(entry, region=None) for entry in record.recompiles)
     step, notes = record.step, record.notes
-    lost = sorted({row.region for row in step.rows if row.region is not None} - keys) if step is not None else []
+    rows = step.rows if step is not None else ()
+    lost = sorted(
+        {
+            row.region
+            for row in rows
+            if row.region is not None
+            and (row.region not in keys or (row.kernel is not None and (row.region, row.kernel) not in kernels))
+        }
+    )
     if lost:
-        step, notes = None, (*notes, f"the recorded step is left out: the line of its region {lost[0]} is damaged")
+        step, notes = (
+            None,
+            (*notes, f"the recorded step is left out: its kernels of region {lost[0]} are in no line that fits"),
+        )
     return replace(record, breaks=breaks, recompiles=recompiles, step=step, notes=notes)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from graphbench.errors import GraphbenchError
-from graphbench.runs.entries import Begun, Conditions, Entry, Failed
+from graphbench.runs.entries import SIDE_TIMEOUTS, Begun, Conditions, Entry, Failed
 from graphbench.runs.journal import Journal, Tail, read_journal
 from graphbench.runs.ledger import in_progress
 
@@ -24,8 +24,6 @@ KILLS_FORGIVEN: Final = 1
 """How often a unit may be under way when the process is killed from outside before it is held to be the cause."""
 FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
 """What others send: no process crashes of these by itself."""
-SIDE_TIMEOUTS: Final = 10
-"""A whole run is sampled like a unit, but one sample of it is as long as all units together."""
 GRACE_S: Final = 10.0
 LOOK_EVERY_S: Final = 1.0
 LATE_S: Final = 5.0

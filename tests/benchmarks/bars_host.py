@@ -183,8 +183,9 @@ def judge_supervision(found: Found) -> tuple[Finding, ...]:
         return (Finding("", None, "the watched run wrote no journal"),)
     supervisor = 100 * (median(pair["supervised_s"] / pair["alone_s"] for pair in pairs) - 1)
     written = 100 * journal["journal_s"] / journal["wall_s"]
-    text = f"{supervisor + written:.2f} % (supervisor {supervisor:.2f} %, journal {written:.2f} %; {len(pairs)} pairs)"
-    return (Finding(text, supervisor + written < SUPERVISION_BAR_PERCENT),)
+    both = max(supervisor, 0.0) + written  # a supervisor makes nothing faster: less is noise, and no credit
+    text = f"{both:.2f} % (supervisor {supervisor:.2f} %, journal {written:.2f} %; {len(pairs)} pairs)"
+    return (Finding(text, both < SUPERVISION_BAR_PERCENT),)
 
 
 def judge_decoding(found: Found) -> tuple[Finding, ...]:

@@ -38,16 +38,18 @@ Rows = Mapping[tuple[str, str], Measurement]
 Record = Callable[[Callable[[TimingSession], None]], Recording]
 
 
-def cost_ns(row: str, sample: int) -> float:
-    """What a row costs: another amount for every name and sample."""
-    return 1000.0 + zlib.crc32(row.encode()) % 100_000 + sample
+def cost_ns(row: str, sample: int, process: int = 0) -> float:
+    """What a row costs: another amount for every name, sample and process that goes on with a run."""
+    return 1000.0 + zlib.crc32(row.encode()) % 100_000 + sample + 7.0 * process
 
 
 class ScriptedTimer(FakeTimer):
     """A `FakeTimer` whose sessions can be tampered with: `around(record, body)` makes the recording."""
 
-    def __init__(self, around: Callable[[Record, Callable[[TimingSession], None]], Recording] | None = None) -> None:
-        super().__init__(cost_ns)
+    def __init__(
+        self, around: Callable[[Record, Callable[[TimingSession], None]], Recording] | None = None, process: int = 0
+    ) -> None:
+        super().__init__(lambda row, sample: cost_ns(row, sample, process))
         self._around = around
 
     def record(self, body: Callable[[TimingSession], None], *, repeats: int = 3) -> Recording:
@@ -57,48 +59,64 @@ class ScriptedTimer(FakeTimer):
 
 @dataclass(slots=True)
 class Stage:
-    """A captured region and its profile without any fault."""
+    """A captured region and its profile without any fault, in a first process and in one that goes on."""
 
     net: nn.Module
     x: torch.Tensor
     session: Session
     timer: FakeTimer = field(default_factory=ScriptedTimer)
     expected: Rows = field(default_factory=dict)
+    later: Rows = field(default_factory=dict)
 
-    def measure(self, ledger: Ledger | None = None, **options: Any) -> ProfileRecord:
+    def measure(self, ledger: Ledger | None = None, *, process: int = 0, **options: Any) -> ProfileRecord:
         """Measure what was captured; the profile is proven whole."""
-        with scripted(self.timer):
+        with scripted(ScriptedTimer(process=process) if process else self.timer):
             record = whole.measure_session(self.session, MeasureOptions(**{**OPTIONS, **options}), ledger=ledger)
         document.check(record)
         return record
 
-    def journaled(self, folder: Path, wrap: Callable[[Journal], Any] = lambda journal: journal) -> ProfileRecord:
+    def journaled(
+        self, folder: Path, wrap: Callable[[Journal], Any] = lambda journal: journal, process: int = 0
+    ) -> ProfileRecord:
         """Measure with a journal in a folder, and go on with what it holds."""
         journal = Journal.open(folder)
         try:
             if not journal.size:
                 journal.append(STARTED)
-            return self.measure(Ledger(wrap(journal), read_journal(folder).entries))
+            return self.measure(Ledger(wrap(journal), read_journal(folder).entries), process=process)
         finally:
             journal.close()
 
+    def lost(self, record: ProfileRecord) -> list[str]:
+        """Rows that are not there at all."""
+        return [f"{name} is lost" for name in self.expected.keys() - rows_of(record).keys()]
+
     def wrong(self, record: ProfileRecord) -> list[str]:
-        """Rows that are lost, or hold another number than without a fault."""
-        found = rows_of(record)
-        lost = [f"{name} is lost" for name in self.expected if name not in found]
-        return lost + [
+        """Rows that hold another number than without a fault, or that of a row which is not its equal."""
+        return [
             f"{name}: {measurement.samples}"
-            for name, measurement in found.items()
-            if measurement.samples is not None and measurement.samples.busy_ns != self._busy_ns(name, measurement)
+            for name, measurement in rows_of(record).items()
+            if measurement.samples is not None
+            and not (self._is_equal(name, measurement) and self._may_read(name, measurement))
         ]
 
-    def _busy_ns(self, name: tuple[str, str], measurement: Measurement) -> tuple[float, ...]:
-        """What a row must read: alone, the cost of whichever row was measured; in a run, what it is without a fault."""
+    def _is_equal(self, name: tuple[str, str], measurement: Measurement) -> bool:
+        """Whether a row is shared with one that is in the same group of equals without a fault."""
+        first = measurement.shared_with
+        return first is None or self._group(name[0], first) == self._group(*name)
+
+    def _group(self, kind: str, row: str) -> str:
+        return self.expected[kind, row].shared_with or row
+
+    def _may_read(self, name: tuple[str, str], measurement: Measurement) -> bool:
+        """Alone, the cost of whichever row was measured; in a run, what it is without a fault; in either process."""
+        assert measurement.samples is not None
         if name[0] in ALONE:
-            return tuple(cost_ns(measurement.shared_with or name[1], sample) for sample in range(OPTIONS["repeat"]))
-        samples = self.expected[name].samples
-        assert samples is not None
-        return samples.busy_ns
+            row, n = measurement.shared_with or name[1], OPTIONS["repeat"]
+            costs = [tuple(cost_ns(row, sample, process) for sample in range(n)) for process in (0, 1)]
+        else:
+            costs = [found.samples.busy_ns for rows in (self.expected, self.later) if (found := rows[name]).samples]
+        return measurement.samples.busy_ns in costs
 
     def missing(self, record: ProfileRecord) -> dict[tuple[str, str], str]:
         """Rows without a number that have one without the fault, with their reasons."""
@@ -154,7 +172,7 @@ def staged() -> Stage:
     compiled(net)(x).square().sum().backward()
     torch.set_num_threads(n_threads)
     stage = Stage(net, x, current())
-    stage.expected = rows_of(stage.measure())
+    stage.expected, stage.later = rows_of(stage.measure()), rows_of(stage.measure(process=1))
     return stage
 
 

@@ -297,6 +297,18 @@ def test_an_equal_unit_is_measured_once_and_says_where(isolator: Isolator) -> No
     assert second.samples is first.samples
 
 
+@pytest.mark.parametrize(("raised", "noted"), [(KeyboardInterrupt, False), (ValueError, True)])
+def test_a_unit_that_ctrl_c_kept_from_being_compared_is_none_that_is_done(
+    isolator: Isolator, raised: type[BaseException], noted: bool
+) -> None:
+    def real() -> Any:
+        raise raised
+
+    with pytest.raises(raised):
+        isolator.isolate(Call("a", torch.relu, (torch.ones(4),), {}, identity=torch.relu), real)
+    assert (("isolated", "a") in isolator.book.units) == noted
+
+
 X = torch.ones(4, 4)
 OTHERS: dict[str, tuple[Any, ...]] = {
     "shape": (torch.add, torch.ones(4, 2), torch.ones(4, 2)),

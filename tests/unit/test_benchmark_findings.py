@@ -133,6 +133,10 @@ def good(name: str) -> dict[str, Any]:
     return result
 
 
+FAST_BY_CHANCE = {
+    "pairs": [{"supervised_s": 9.8, "alone_s": 10.0}] * 5,
+    "journal": {"entries": 9, "journal_s": 0.3, "wall_s": 10.0},
+}
 ALL = {one.name: one for one in BENCHMARKS}
 BY_DESIGN_OPEN = {("conservation", 0)}  # made up as a CPU's result: nothing is unattributed there
 
@@ -205,6 +209,7 @@ def put(path: str, value: object) -> Change:
         ("compile", 1, put("compile/second_process/kernels_built", 1)),
         ("supervision", 0, put("pairs", [{"supervised_s": 10.16, "alone_s": 10.0}] * 5)),
         ("supervision", 0, put("journal/journal_s", 0.11)),
+        ("supervision", 0, lambda found: found.update(FAST_BY_CHANCE)),
         ("poison", 0, put("case 3/met", False)),
     ],
 )

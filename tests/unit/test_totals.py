@@ -149,3 +149,9 @@ def test_of_many_reasons_the_most_frequent_are_told_and_the_others_counted() -> 
     assert lines[0] == "not measured: 2 post-grad nodes skipped: common (forward:g0, forward:g9)"
     assert lines[-1] == "not measured: 3 more post-grad nodes for 3 other reasons, which JSON lists"
     assert len(lines) == 7
+
+
+def test_kernels_of_a_region_that_failed_are_not_in_the_coverage_of_those_that_did_not() -> None:
+    measured = region([node("relu", 1.0)], [kernel("relu", 1.0, in_graph=steady(1.0))])
+    failed = dataclasses.replace(measured, key="r1", status="failed", reason="it broke")
+    assert summary(profile(measured, failed)).coverage.kernels == 1
