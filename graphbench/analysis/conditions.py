@@ -47,7 +47,7 @@ def _options(before: dict[str, str], after: dict[str, str]) -> Iterator[tuple[st
 
 
 def notes(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
-    """What else may make the two unlike: a shared CPU, a run that was cut short, other regions, inputs or ambient state."""
+    """What else may make the two unlike: a shared CPU, a run cut short, other regions, inputs or ambient state."""
     for which, record in (("before", before), ("after", after)):
         yield from (f"{which}: {note}" for note in record.notes if note.startswith(TOLD_FIRST))
     if len(before.regions) != len(after.regions):
