@@ -68,6 +68,9 @@ def _allocated(device: torch.device, which: str) -> int:
     return int(torch.cuda.memory_stats_as_nested_dict(device)["allocated_bytes"]["all"][which])
 
 
+NEVER = float("inf")
+
+
 @dataclass(frozen=True, slots=True)
 class EagerPeak:
     """Where most bytes of results are alive: when `node` has just run. `held`: bytes by the node that made them."""
@@ -119,11 +122,23 @@ class _Alive:
         self._values = region.capture.values
         self._device = region.capture.device.type
         self._outside: set[int] = set()
-        self._made: dict[int, tuple[StorageWeakRef, str, int]] = {}
-        self._at_most = 0
-        self._highest = 0
-        self._node = ""
-        self.peak: EagerPeak | None = None
+        self._made: dict[int, _Made] = {}
+        self._dying = _last_uses(region.gm.graph)
+        self._waiting: list[str] = []
+        self._alive_bytes = self._highest = 0
+        self._node, self._number, self._peak_number, self._peak_node = "", 0, 0, ""
+        self._results: dict[str, list[int]] = {}
+
+    @property
+    def peak(self) -> EagerPeak | None:
+        """What was alive when most was; `None` when nothing was made."""
+        if not self._highest:
+            return None
+        held: dict[str, int] = {}
+        for made in self._made.values():
+            if made.born <= self._peak_number < made.died:
+                held[made.node] = held.get(made.node, 0) + made.nbytes
+        return EagerPeak(self._peak_node, held)
 
     def run(self) -> None:
         torch.clear_autocast_cache()
@@ -142,34 +157,65 @@ class _Alive:
     def _visit(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
         given = (tensor for tensor in tensors_of((args, kwargs)) if has_storage(tensor))
         self._outside |= {key for tensor in given if (key := tensor.untyped_storage()._cdata) not in self._made}
-        self._node = node.name
+        self._bury()
+        self._node, self._number = node.name, self._number + 1
         result = call()
-        self._add(tensors_of(result))
-        self._look()
+        self._results[node.name] = self._add(tensors_of(result))
+        self._waiting = self._dying.get(node.name, [])
+        if self._alive_bytes > self._highest:
+            self._highest, self._peak_number, self._peak_node = self._alive_bytes, self._number, node.name
         return result
 
-    def _add(self, tensors: Iterable[torch.Tensor]) -> None:
+    def _bury(self) -> None:
+        """See which storages died since the last node: only values that it was the last to read can have."""
+        for name in self._waiting:
+            for key in self._results.pop(name, ()):
+                made = self._made[key]
+                if made.died == NEVER and made.reference.expired():
+                    made.died = self._number + 1
+                    self._alive_bytes -= made.nbytes
+
+    def _add(self, tensors: Iterable[torch.Tensor]) -> list[int]:
+        """Take in storages that are new; all that were given, by key."""
+        found = []
         for tensor in tensors:
             if not has_storage(tensor):
                 continue
             storage = tensor.untyped_storage()
-            if storage._cdata not in self._outside and storage._cdata not in self._made:
+            key = storage._cdata
+            if key in self._outside:
+                continue
+            found.append(key)
+            if key not in self._made:
                 nbytes = storage.nbytes() if tensor.device.type == self._device else 0
                 # A weak reference keeps the address from being another storage's.
-                self._made[storage._cdata] = (StorageWeakRef(storage), self._node, nbytes)
-                self._at_most += nbytes
+                self._made[key] = _Made(StorageWeakRef(storage), self._node, nbytes, self._number)
+                self._alive_bytes += nbytes
+        return found
 
-    def _look(self) -> None:
-        if self._at_most <= self._highest:
-            return
-        self._made = {key: entry for key, entry in self._made.items() if not entry[0].expired()}
-        self._at_most = sum(nbytes for _, _, nbytes in self._made.values())
-        if self._at_most > self._highest:
-            self._highest = self._at_most
-            held: dict[str, int] = {}
-            for _, node, nbytes in self._made.values():
-                held[node] = held.get(node, 0) + nbytes
-            self.peak = EagerPeak(self._node, held)
+
+@dataclass(slots=True)
+class _Made:
+    """A storage that a node made. `born` and `died` number the nodes at which it was there first, and no more."""
+
+    reference: StorageWeakRef
+    node: str
+    nbytes: int
+    born: int
+    died: float = NEVER
+
+
+def _last_uses(graph: fx.Graph) -> dict[str, list[str]]:
+    """By node, the values that nobody reads after it. A value that nobody reads at all ends with its own node."""
+    last: dict[str, str] = {}
+    for node in graph.nodes:
+        last[node.name] = node.name
+        for source in node.all_input_nodes:
+            last[source.name] = node.name
+    found: dict[str, list[str]] = {}
+    for value, reader in last.items():
+        found.setdefault(reader, []).append(value)
+    return found
 
 
 def with_peak(region: RegionRecord, peak: EagerPeak | None) -> RegionRecord:

@@ -7,27 +7,30 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from graphbench.errors import GraphbenchError
-from graphbench.runs.entries import SIDE_TIMEOUTS, Begun, Conditions, Entry, Failed
+from graphbench.runs.entries import SIDE_TIMEOUTS, Begun, Conditions, Entry, Failed, MeasuredRegion, SideRow, UnitRow
 from graphbench.runs.journal import Journal, Tail, read_journal
 from graphbench.runs.ledger import in_progress
 
 EXIT_CONTEXT_LOST: Final = 75
 """A worker ends with this when its device's context is lost; it has noted what did it."""
 EXIT_INTERRUPTED: Final = 130
-MOST_RESTARTS: Final = 20
+MOST_IN_VAIN: Final = 5
+"""Restarts one after the other that bring neither a row nor a fault."""
 KILLS_FORGIVEN: Final = 1
 """How often a unit may be under way when the process is killed from outside before it is held to be the cause."""
 FROM_OUTSIDE: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
 """What others send: no process crashes of these by itself."""
 GRACE_S: Final = 10.0
+LEAST_S: Final = 600.0
+"""What may pass outside of units however short they must be: a backward is compiled late, files are written."""
 LOOK_EVERY_S: Final = 1.0
 LATE_S: Final = 5.0
-INTERRUPT_S: Final = 10.0
+INTERRUPT_S: Final = 3.0
 _START = "import sys; sys.path[:] = {path!r}; from graphbench.cli import main; sys.exit(main())"
 
 
@@ -60,13 +63,18 @@ class Supervisor:
         Raises:
             GraphbenchError: it died of something that no unit can be blamed for, or of too many.
         """
-        for _ in range(1 + MOST_RESTARTS):
+        in_vain = n_results = 0
+        while in_vain <= MOST_IN_VAIN:
             code, hung = self._worker()
             if code >= 0 and code != EXIT_CONTEXT_LOST:
                 return code
             self._blame(code, hung)
+            before, n_results = n_results, _n_results(read_journal(self.journal.folder).entries)
+            in_vain = in_vain + 1 if n_results == before else 0
         raise GraphbenchError(
-            f"gave up after {MOST_RESTARTS} restarts of the measuring process", hint=self._hint(), subject="run"
+            f"gave up after {in_vain} restarts of the measuring process that brought nothing new",
+            hint=self._hint(),
+            subject="run",
         )
 
     def _worker(self) -> tuple[int, bool]:
@@ -124,6 +132,10 @@ class Supervisor:
         return f"what was measured is safe: graphbench run --resume {self.journal.folder}"
 
 
+def _n_results(entries: Iterable[Entry]) -> int:
+    return sum(isinstance(entry, (UnitRow, SideRow, Failed, MeasuredRegion)) for entry in entries)
+
+
 def _reason(code: int, hung: bool, unit_timeout_s: float | None) -> str:
     if hung:
         return f"timeout: not done after {unit_timeout_s:g} s, and its process had to be killed"
@@ -174,5 +186,5 @@ class _Watch:
         if self._limit_s is None or not self._ready:
             return False
         unit = isinstance(self._last, Begun) and self._last.kind in ("isolated", "backward")
-        limit_s = self._limit_s if unit else self._limit_s * SIDE_TIMEOUTS
+        limit_s = self._limit_s if unit else max(self._limit_s * SIDE_TIMEOUTS, LEAST_S)
         return self._waited_s > limit_s + GRACE_S
