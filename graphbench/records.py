@@ -35,6 +35,7 @@ HELD_NOTE = "captured inputs hold"
 SHARED_CPU_NOTE = "the CPU was shared"
 PARTIAL_NOTE = "a partial profile"
 TOLD_FIRST = (SHARED_CPU_NOTE, PARTIAL_NOTE)  # how notes begin without which the numbers mislead
+VIEW = "a view"  # why a post-grad node has no time: it moves nothing
 NO_TENSOR = "computes no tensor"  # why an op on sizes has no time: nothing is missing
 
 

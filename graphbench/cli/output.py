@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,9 +49,12 @@ class OutputOptions:
         """Make the folder, and refuse now what could not be written after minutes of measuring.
 
         Raises:
-            UsageError: a file exists and `force` is not set, or the folder is a file, cannot be made or written to.
+            UsageError: there is nowhere to write to, a file exists and `force` is not set, or the folder is a file,
+                cannot be made or written to.
         """
         if self.output_dir is None:
+            if sys.stdout is None:
+                raise UsageError("standard output is closed, and there is no --output-dir: nobody would see the result")
             return
         if self.output_dir.exists() and not self.output_dir.is_dir():
             raise UsageError(f"--output-dir {self.output_dir}: found a file, expected a folder", subject="--output-dir")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, positive_int
+from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, positive_int, say
 from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
 from graphbench.cli.output import OutputOptions, add_output_flags, deliver
 from graphbench.cli.running import (
@@ -153,6 +153,8 @@ class RunCommand(Command[RunOptions]):
             options.output.check()
             files = [file for file in (options.source.file, options.example_inputs) if file is not None]
             run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
+            if run.temporary:
+                say(f"should this be cut short, what was measured is in {run.folder}")
         with told(run, options.source.file, folder), ended_in_order():
             if options.supervise:
                 limit_s = options.measure.unit_timeout_s

@@ -309,7 +309,12 @@ def work(run: RunDirectory, measure: Measure, *, leave: bool) -> int:
         The exit code.
     """
     os.register_at_fork(after_in_child=run.journal.close)  # DataLoader workers would hold the directory after the run
-    code = measure(run, run.ledger(), _leave if leave else None)
+    try:
+        code = measure(run, run.ledger(), _leave if leave else None)
+    except BrokenPipeError:  # who read the table has seen enough
+        if run.temporary or (run.folder / PROFILE).is_file():
+            run.finish()
+        raise
     run.finish()
     return code
 

@@ -125,6 +125,11 @@ def _stopped(
     found: EagerResults, isolator: Isolator, error: CaptureError | ContextLostError, kinds: Collection[str]
 ) -> None:
     """Note why the run came to no end. Of a lost device, the unit that lost it has told already."""
+    if not isinstance(error, ContextLostError):
+        try:
+            isolator.guard.look(isolator.device, error)
+        except ContextLostError as loss:
+            error = loss
     if isinstance(error, ContextLostError):
         isolator.book.stop(NODES_PASS, error.message)
         isolator.guard.leave_if_lost()

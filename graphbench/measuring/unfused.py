@@ -22,10 +22,9 @@ from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
 from graphbench.measuring.runs import unmeasured
 from graphbench.measuring.unit_sizes import result_bytes
-from graphbench.records import NO_TENSOR, Phase, Policy, PostGradNode
+from graphbench.records import NO_TENSOR, VIEW, Phase, Policy, PostGradNode
 from graphbench.tensors import shares_storage, tensors_of
 
-VIEW = "a view"
 NESTED = "part of a graph that an op runs: timed as that op"
 
 

@@ -147,11 +147,13 @@ def _measured(region: Region, means: Means, book: Book) -> RegionRecord:
     except JournalError:
         raise
     except GraphbenchError as error:
-        return _so_far(region, book, error.message)
+        record = _so_far(region, book, error.message)
     except Exception as error:  # noqa: BLE001 - whatever one region raises, what was measured is not lost
-        return _so_far(region, book, _fault(region, means.guard, error))
-    if not means.guard.lost:
+        record = _so_far(region, book, _fault(region, means.guard, error))
+    if record.status == "ok" or means.guard.is_lost():
+        # Of a device that is lost, whoever lost it has told and left, if anybody can be named: this region is over.
         book.put(MeasuredRegion(region=record))
+        means.guard.leave_if_lost()
     return record
 
 

@@ -135,6 +135,7 @@ class Book:
         nodes = {node.name for node in region.nodes}
         self.measured = None
         self.sides = {name: side for name, side in self.sides.items() if name.startswith("eager")}
+        self.stopped = {name: reason for name, reason in self.stopped.items() if "kernels" not in name}
         self.units = {key: unit for key, unit in self.units.items() if key[1] in nodes}
         self.drop_orphans()
 

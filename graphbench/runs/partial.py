@@ -10,7 +10,16 @@ from graphbench.conservation import check, post_grad_row
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import ProfileFormatError
 from graphbench.measurements import Measurement, Status
-from graphbench.records import PARTIAL_NOTE, KernelRecord, NodeRecord, PostGradNode, ProfileRecord, RegionRecord, Side
+from graphbench.records import (
+    PARTIAL_NOTE,
+    VIEW,
+    KernelRecord,
+    NodeRecord,
+    PostGradNode,
+    ProfileRecord,
+    RegionRecord,
+    Side,
+)
 from graphbench.runs.entries import STEP, Conditions
 from graphbench.runs.journal import JOURNAL, read_journal
 from graphbench.runs.ledger import Book, Ledger
@@ -162,7 +171,11 @@ def _node(node: NodeRecord, book: Book, sides: Sides, missing: Measurement) -> N
 
 def _post_grad(node: PostGradNode, book: Book, missing: Measurement) -> PostGradNode:
     found = book.units.get(("isolated", post_grad_row(node.phase, node.name)))
-    return replace(node, isolated=found.measurement if found else missing)
+    if found is None:
+        return replace(node, isolated=missing)
+    if found.is_view:  # which its schema does not tell
+        return replace(node, isolated=Measurement(status="skipped", reason=VIEW), is_view=node.target != "getitem")
+    return replace(node, isolated=found.measurement)
 
 
 def _kernel(
