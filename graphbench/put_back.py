@@ -52,10 +52,19 @@ def all_put_back() -> Iterator[None]:
 
 
 def _down_to(undos: list[Callable[[], object]], number: int) -> None:
-    """Put back until so many notes are left, the latest first: those of inner blocks that were missed come before."""
+    """Put back until so many notes are left, the latest first: those of inner blocks that were missed come before.
+
+    One that cannot be put back, as on a device that is lost, does not keep the others. Its error is raised at the end.
+    """
+    failed: list[Exception] = []
     while len(undos) > number:
-        undos[-1]()
+        try:
+            undos[-1]()
+        except Exception as error:  # noqa: BLE001 - raised below, once the others are put back
+            failed.append(error)
         undos.pop()
+    if failed:
+        raise failed[0]
 
 
 @contextmanager

@@ -90,8 +90,9 @@ def kept() -> Iterator[None]:
 
 
 def _set_stream(stream: torch.cuda.Stream) -> None:
-    if torch.cuda.current_stream() != stream:
-        torch.cuda.set_stream(stream)
+    with contextlib.suppress(RuntimeError):  # a device that is lost has no stream to go back to
+        if torch.cuda.current_stream() != stream:
+            torch.cuda.set_stream(stream)
 
 
 @contextlib.contextmanager
@@ -123,8 +124,12 @@ def _backend(name: str) -> Any:
 
 
 def _autocast_depth() -> int:
-    torch.autocast_increment_nesting()
-    return int(torch.autocast_decrement_nesting())
+    """How deep autocast is nested; torch tells only who goes a level deeper and comes back."""
+    try:
+        torch.autocast_increment_nesting()
+    finally:  # also when Ctrl-C comes in between
+        depth = torch.autocast_decrement_nesting()
+    return int(depth)
 
 
 def _set_all(ambient: Ambient) -> None:

@@ -66,3 +66,19 @@ def test_an_undo_that_raises_leaves_the_others_to_the_block_around_it() -> None:
     with pytest.raises(KeyError), all_put_back(), put_back(lambda: undone.append("outer")), put_back(fails):
         pass
     assert undone == ["tried", "outer"]
+
+
+def test_an_undo_that_always_raises_is_told_and_keeps_no_other() -> None:
+    undone: list[str] = []
+
+    def fails() -> None:
+        undone.append("tried")
+        raise RuntimeError("the device is lost")
+
+    def block() -> None:
+        with put_back(lambda: undone.append("outer")), put_back(fails):
+            pass
+
+    with pytest.raises(RuntimeError, match="the device is lost"), all_put_back():
+        block()
+    assert undone == ["tried", "outer"]
