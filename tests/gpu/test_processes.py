@@ -84,7 +84,7 @@ def test_another_threads_calls_meanwhile_are_right_and_never_a_number() -> None:
     wrong: list[bool] = []
 
     def serve() -> None:
-        while not stop.is_set():
+        while not stop.wait(0.005):  # without a rest it would hold the interpreter most of the time
             wrong.append(not torch.allclose(model(), model.expected, atol=1e-4))
 
     thread = threading.Thread(target=serve)
