@@ -43,7 +43,8 @@ class Supervisor:
         command: the worker's command line, after the interpreter's own.
         folder: where the worker runs.
         unit_timeout_s: how long a unit may take; `None` for no limit. The worker stops what can be stopped; what
-            cannot is killed `GRACE_S` later, and so is a worker that notes nothing for `SIDE_TIMEOUTS` times as long.
+            cannot is killed `GRACE_S` later, and so is a worker that outside of units notes nothing for `SIDE_TIMEOUTS`
+            times as long, at least `LEAST_S`.
         say: tells the user.
     """
 
