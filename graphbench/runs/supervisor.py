@@ -30,7 +30,7 @@ LEAST_S: Final = 600.0
 """What may pass outside of units however short they must be: a backward is compiled late, files are written."""
 LOOK_EVERY_S: Final = 1.0
 LATE_S: Final = 5.0
-INTERRUPT_S: Final = 3.0
+INTERRUPT_S: Final = 10.0
 _START = "import sys; sys.path[:] = {path!r}; from graphbench.cli import main; sys.exit(main())"
 
 

@@ -92,6 +92,14 @@ def wait_for_fault(folder: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+def wait_for_end(number: int) -> None:
+    """Until a process is no more, but for its entry that somebody has yet to remove."""
+    deadline_s, command = time.monotonic() + PATIENCE_S, Path(f"/proc/{number}/cmdline")
+    while command.exists() and command.read_bytes():
+        assert time.monotonic() < deadline_s, "the worker outlived its supervisor"
+        time.sleep(0.05)
+
+
 def worker_of(process: subprocess.Popen[str]) -> int:
     """The process that measures."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -129,12 +137,10 @@ def test_a_worker_that_is_killed_once_costs_nothing(tmp_path: Path) -> None:
 def test_a_supervisor_that_is_killed_takes_its_worker_along_and_the_run_goes_on(tmp_path: Path) -> None:
     process = start(tmp_path, *new_run(tmp_path), fault="wait")
     wait_for_fault(tmp_path, process)
-    deadline_s, worker = time.monotonic() + PATIENCE_S, worker_of(process)
+    worker = worker_of(process)
     process.kill()
     process.communicate(timeout=PATIENCE_S)
-    while Path(f"/proc/{worker}/cmdline").exists() and Path(f"/proc/{worker}/cmdline").read_bytes():
-        assert time.monotonic() < deadline_s, "the worker outlived its supervisor"
-        time.sleep(0.05)
+    wait_for_end(worker)
     known = {
         entry.row: entry.measurement.samples
         for entry in read_journal(tmp_path / "out").entries
@@ -168,7 +174,8 @@ def test_a_run_that_is_told_to_end_says_where_it_lies(tmp_path: Path, number: si
     worker = worker_of(process)
     process.send_signal(number)
     _, said = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, Path(f"/proc/{worker}").exists()) == (128 + number, False)
+    assert process.returncode == 128 + number, said
+    wait_for_end(worker)
     assert f"graphbench run --resume {tmp_path / 'out'} --custom-model-file {MODEL} continues" in said
 
 
