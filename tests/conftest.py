@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("graphbench")
     group.addoption("--update-golden", action="store_true", help="write the golden texts instead of comparing them")
     group.addoption("--slow", action="store_true", help="also run tests that take minutes")
+
+
+def pytest_configure() -> None:
+    """Ctrl-C is heard, also by the processes that tests start: a shell lets what it runs in the background ignore it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

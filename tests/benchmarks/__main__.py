@@ -7,6 +7,7 @@ goes on with what is missing. Exit code 1 when a bar is missed or a script faile
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    # Started in the background of a shell, Ctrl-C is ignored; a part that runs too long is ended by it.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     budget = Budget(options.budget_seconds)
     environment, has = probe()
     output: Path = options.output or SCRIPTS / "results" / f"{machine_name(environment)}.json"
