@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Ctrl-C is heard, also by the processes that tests start: a shell lets what it runs in the background ignore it."""
+    """Let Ctrl-C be heard, also by processes that tests start: what a shell runs in the background ignores it."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
