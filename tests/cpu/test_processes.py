@@ -444,13 +444,16 @@ def interrupted() -> tuple[int, float, str]:
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(INTERRUPTED)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.4)
-    start_s = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, time.monotonic() - start_s, said
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.4)
+        start_s = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, time.monotonic() - start_s, said
+    finally:
+        process.kill()  # it would measure for ever
 
 
 def test_ctrl_c_ends_a_measuring_process_at_once(interrupted: tuple[int, float, str]) -> None:
