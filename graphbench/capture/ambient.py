@@ -84,6 +84,7 @@ def kept() -> Iterator[None]:
     """The ambient state is afterwards what it is now, and so is the current stream of CUDA's current device."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(put_back(partial(_set_all, current())))
+        stack.enter_context(_nesting_kept())
         if torch.cuda.is_initialized():
             stack.enter_context(put_back(partial(_set_stream, torch.cuda.current_stream())))
         yield
@@ -102,20 +103,21 @@ def _nesting_kept() -> Iterator[None]:
     Source: `torch.autocast_increment_nesting`, `torch._C._functorch.get_dynamic_layer_stack_depth`,
     `torch._C._autograd._saved_tensors_hooks_is_enabled`, torch 2.11 to 2.14.
     """
-    depth = _autocast_depth()
-    layers = torch._C._functorch.get_dynamic_layer_stack_depth()
     hooks: Any = torch._C._autograd
-    hooks_were_enabled = hooks._saved_tensors_hooks_is_enabled()
-    try:
+    layers = torch._C._functorch.get_dynamic_layer_stack_depth()
+    with put_back(partial(_unwind, _autocast_depth(), layers, hooks._saved_tensors_hooks_is_enabled())):
         yield
-    finally:
-        while _autocast_depth() > depth:
-            torch.autocast_decrement_nesting()
-        torch.clear_autocast_cache()
-        if torch._C._functorch.get_dynamic_layer_stack_depth() > layers:
-            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(layers)
-        if hooks_were_enabled and not hooks._saved_tensors_hooks_is_enabled():
-            hooks._saved_tensors_hooks_enable()
+
+
+def _unwind(depth: int, layers: int, hooks_were_enabled: bool) -> None:
+    hooks: Any = torch._C._autograd
+    while _autocast_depth() > depth:
+        torch.autocast_decrement_nesting()
+    torch.clear_autocast_cache()
+    if torch._C._functorch.get_dynamic_layer_stack_depth() > layers:
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(layers)
+    if hooks_were_enabled and not hooks._saved_tensors_hooks_is_enabled():
+        hooks._saved_tensors_hooks_enable()
 
 
 def _backend(name: str) -> Any:
