@@ -74,7 +74,7 @@ class Journal:
             raise _unwritable(path, error) from error
         journal = cls(folder, fd)
         try:
-            journal._cut_unfinished()
+            journal.cut_unfinished()
         except OSError as error:
             journal.close()
             raise _unwritable(path, error) from error
@@ -127,7 +127,8 @@ class Journal:
             os.close(self.fd)
             self.fd = -1
 
-    def _cut_unfinished(self) -> None:
+    def cut_unfinished(self) -> None:
+        """Cut off a line that was not finished: the next one would be read as its end."""
         size = os.fstat(self.fd).st_size
         with self.path.open("rb") as stream:
             end = size

@@ -66,10 +66,12 @@ class Supervisor:
         """
         in_vain = n_results = 0
         while in_vain <= MOST_IN_VAIN:
+            n_before = len(read_journal(self.journal.folder).entries)
             code, hung = self._worker()
             if code >= 0 and code != EXIT_CONTEXT_LOST:
                 return code
-            self._blame(code, hung)
+            self.journal.cut_unfinished()  # or the next line would be lost with the one that the worker was writing
+            self._blame(code, hung, read_journal(self.journal.folder).entries[n_before:])
             before, n_results = n_results, _n_results(read_journal(self.journal.folder).entries)
             in_vain = in_vain + 1 if n_results == before else 0
         raise GraphbenchError(
@@ -99,14 +101,18 @@ class Supervisor:
                 process.wait()
                 raise
 
-    def _blame(self, code: int, hung: bool) -> None:
+    def _blame(self, code: int, hung: bool, entries: Sequence[Entry]) -> None:
         """Note what the worker died of, so that the next one leaves it out.
+
+        Args:
+            code: its exit code.
+            hung: it was killed because it hung.
+            entries: what it has added to the journal; what an earlier process left under way is not its work.
 
         Raises:
             GraphbenchError: nothing was being measured.
         """
         cause = "a lost device" if code == EXIT_CONTEXT_LOST else signal.Signals(-code).name
-        entries = read_journal(self.journal.folder).entries
         if not any(isinstance(entry, Conditions) for entry in entries):
             raise GraphbenchError(
                 f"the measuring process died of {cause} while the model was built, compiled or called",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from graphbench.errors import GraphbenchError
 from graphbench.runs import supervisor
 from graphbench.runs.entries import Begun, Conditions, Entry, Failed, Started
 from graphbench.runs.journal import Journal, read_journal
@@ -32,7 +34,7 @@ def failures(folder: Path, *deaths: int) -> list[str]:
         journal.append(entry)
     watching = Supervisor(journal, (), "/", 120.0, lambda text: None)
     for code in deaths:
-        watching._blame(code, hung=False)
+        watching._blame(code, hung=False, entries=ENTRIES)
     journal.close()
     return [entry.reason for entry in read_journal(folder).entries if isinstance(entry, Failed)]
 
@@ -46,6 +48,42 @@ def test_a_unit_that_is_killed_each_time_is_left_out(tmp_path: Path) -> None:
     assert failures(tmp_path, -signal.SIGTERM, -signal.SIGTERM) == [
         "its process was killed (SIGTERM) each time it was measured"
     ]
+
+
+def test_a_line_that_the_worker_was_writing_takes_no_other_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worker(watching: Supervisor) -> tuple[int, bool]:
+        if any(isinstance(entry, Failed) for entry in read_journal(tmp_path).entries):
+            return 0, False
+        for entry in ENTRIES[1:]:
+            watching.journal.append(entry)
+        os.write(watching.journal.fd, b"0badf00d half a li")
+        return -signal.SIGSEGV, False
+
+    monkeypatch.setattr(Supervisor, "_worker", worker)
+    journal = Journal.open(tmp_path)
+    journal.append(ENTRIES[0])
+    assert Supervisor(journal, (), "/", 120.0, lambda text: None).run() == 0
+    journal.close()
+    contents = read_journal(tmp_path)
+    assert contents.dropped == ()
+    assert contents.entries[-1] == Failed(
+        region="r0", kind="isolated", row="relu", reason="its process crashed (SIGSEGV)"
+    )
+
+
+def test_a_unit_is_not_blamed_for_a_crash_before_anything_was_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Supervisor, "_worker", lambda watching: (-signal.SIGSEGV, False))
+    journal = Journal.open(tmp_path)
+    for entry in ENTRIES:  # of a process that was killed in the middle of a unit
+        journal.append(entry)
+    with pytest.raises(GraphbenchError, match="died of SIGSEGV while the model was built"):
+        Supervisor(journal, (), "/", 120.0, lambda text: None).run()
+    journal.close()
+    assert read_journal(tmp_path).entries == ENTRIES
 
 
 def looks(folder: Path, monkeypatch: pytest.MonkeyPatch, *times_s: float) -> list[bool]:
