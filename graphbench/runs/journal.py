@@ -75,9 +75,9 @@ class Journal:
         journal = cls(folder, fd)
         try:
             journal.cut_unfinished()
-        except OSError as error:
+        except JournalError:
             journal.close()
-            raise _unwritable(path, error) from error
+            raise
         return journal
 
     @property
@@ -128,7 +128,17 @@ class Journal:
             self.fd = -1
 
     def cut_unfinished(self) -> None:
-        """Cut off a line that was not finished: the next one would be read as its end."""
+        """Cut off a line that was not finished: the next one would be read as its end.
+
+        Raises:
+            JournalError: it cannot be read or written.
+        """
+        try:
+            self._cut()
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def _cut(self) -> None:
         size = os.fstat(self.fd).st_size
         with self.path.open("rb") as stream:
             end = size

@@ -70,6 +70,9 @@ class Supervisor:
             code, hung = self._worker()
             if code >= 0 and code != EXIT_CONTEXT_LOST:
                 return code
+            if not self.journal.path.exists():  # which goes once everything is delivered
+                self.say("everything is measured and delivered; the measuring process crashed as it ended")
+                return 0
             self.journal.cut_unfinished()  # or the next line would be lost with the one that the worker was writing
             self._blame(code, hung, read_journal(self.journal.folder).entries[n_before:])
             before, n_results = n_results, _n_results(read_journal(self.journal.folder).entries)

@@ -86,6 +86,21 @@ def test_a_unit_is_not_blamed_for_a_crash_before_anything_was_measured_again(
     assert read_journal(tmp_path).entries == ENTRIES
 
 
+def test_a_worker_that_crashes_once_all_is_delivered_has_done_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worker(watching: Supervisor) -> tuple[int, bool]:
+        watching.journal.path.unlink()
+        return -signal.SIGSEGV, False
+
+    monkeypatch.setattr(Supervisor, "_worker", worker)
+    journal, said = Journal.open(tmp_path), list[str]()
+    journal.append(ENTRIES[0])
+    assert Supervisor(journal, (), "/", 120.0, said.append).run() == 0
+    journal.close()
+    assert said == ["everything is measured and delivered; the measuring process crashed as it ended"]
+
+
 def looks(folder: Path, monkeypatch: pytest.MonkeyPatch, *times_s: float) -> list[bool]:
     """Whether a unit with 5 seconds hangs, looked at at these times; it was begun at 0."""
     clock = SimpleNamespace(monotonic=iter((0.0, 0.0, *times_s)).__next__)
