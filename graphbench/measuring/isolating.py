@@ -123,7 +123,7 @@ class Isolator:
             real: makes the real call.
 
         Returns:
-            The real call's result, and the verdict. What leaves this function, the real call or comparing with it raised.
+            The real call's result, and the verdict. What is raised comes from the real call or from comparing with it.
         """
         if waits_for_ranks(call):
             return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
