@@ -67,6 +67,23 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The least that one call must do, whatever it is implemented with.
+
+    `flops` by the formulas of `torch.utils.flop_counter`; `None` where no op of the call has one. `arithmetic` is what
+    most of them are done in: a dtype, or `tf32`. `read_bytes` counts every distinct byte of what comes from outside
+    once, of what is gathered that which is touched; `written_bytes` every byte of a result or of an argument written in
+    place once. A view moves nothing. `reason` says why bytes are `None`.
+    """
+
+    flops: int | None = None
+    arithmetic: str = ""
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """What one subject (node, kernel call, gap op, whole run) cost, or why that is unknown.
 
@@ -74,7 +91,7 @@ class Measurement:
     unit was measured in this row's place, because both units are equal. `fidelity` compares the isolated result with
     the real call's. `batch_ns` are device times per call of many calls queued back to back, which no single call
     reaches: the theoretical time without overhead. `clocks` were read before the first sample, in the middle and after
-    the last.
+    the last. `work` is what the call has to do at least; of kernels, their traffic says it.
     """
 
     status: Status
@@ -91,6 +108,7 @@ class Measurement:
     warnings: tuple[str, ...] = ()
     shared_with: str | None = None
     fidelity: Comparison | None = None
+    work: Work | None = None
 
 
 NOT_MEASURED = Measurement(status="skipped", reason="not measured")

@@ -28,6 +28,7 @@ from graphbench.step_records import GraphBreak, Recompile, StepRecord
 Phase = Literal["forward", "backward"]
 NodeKind = Literal["compute", "view", "state", "host"]
 KernelKind = Literal["triton", "template", "extern", "fallback", "custom", "user-triton", "cpp", "collective"]
+CeilingKind = Literal["copy", "read", "write", "matmul", "launch"]
 Role = Literal["executes", "recomputes", "contributes", "prepares", "differentiates"]
 FateKind = Literal["fused", "kernel", "split", "view", "folded", "merged", "rewritten", "dead", "eager", "unknown"]
 # How two notes of a profile begin.
@@ -108,6 +109,19 @@ class NodeRole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """A buffer that a kernel reads or writes, and how many distinct bytes of it at least, per call.
+
+    `buffer` is unique within its phase; `writer` the key of the kernel that wrote what is read, "" for a graph input.
+    """
+
+    buffer: str
+    writer: str = ""
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRecord:
     """One kernel call site of a generated wrapper.
 
@@ -118,6 +132,8 @@ class KernelRecord:
     computed by another kernel before; `parts` are the fractions of those that other kernels execute too, each a part.
     `reads` are the post-grad nodes and graph inputs whose values it gets from outside. `roles` are the Dynamo nodes.
     `difference` compares what it wrote with eager's value of the same node. `config` is `None` for what is not Triton.
+    `traffic` are the buffers that one call reads and writes: nothing that stays inside; empty where that is not known,
+    which `untold` explains.
     """
 
     key: str
@@ -135,6 +151,17 @@ class KernelRecord:
     in_graph: Measurement = NOT_MEASURED
     difference: Comparison | None = None
     config: TritonConfig | None = None
+    traffic: tuple[Traffic, ...] = ()
+    untold: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionRefusal:
+    """Why Inductor's scheduler did not fuse two kernels, in its own words; `first` and `second` are their keys."""
+
+    first: str
+    second: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +171,7 @@ class Side:
     `wall_ns` are wall times of the same run with no instrument at all, from the call until the device has drained,
     `host_ns` the times to issue it. Where `run` replays CUDA graphs, `graph_nodes` is how many nodes each replay ran.
     `peak_bytes`: the most that the device's allocator had given out at once, above what it had before the forward.
+    `compile_ns`: wall time until the compiled side could run, Dynamo's tracing included in the forward's.
     """
 
     run: RunRecord | None = None
@@ -152,6 +180,7 @@ class Side:
     host_ns: tuple[float, ...] = ()
     graph_nodes: int | None = None
     peak_bytes: int | None = None
+    compile_ns: int | None = None
     reason: str = ""
 
 
@@ -213,6 +242,7 @@ class RegionRecord:
     nodes: tuple[NodeRecord, ...] = ()
     post_grad: tuple[PostGradNode, ...] = ()
     kernels: tuple[KernelRecord, ...] = ()
+    refusals: tuple[FusionRefusal, ...] = ()
     eager: Side = field(default_factory=Side)
     eager_backward: Side = field(default_factory=Side)
     forward: Side = field(default_factory=Side)
@@ -244,6 +274,24 @@ class Environment:
     sm_clock_mhz: int | None = None
     stamp_grain_ns: int | None = None
     options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The most that a device was seen to do, measured on it, never taken from a data sheet.
+
+    `value` is in bytes per second (`copy` counts what is read and what is written, `read` and `write` one of the two),
+    FLOP per second (`matmul`, in `arithmetic`: a dtype, or `tf32`) or nanoseconds (`launch`: the shortest time that any
+    kernel takes on the device). `measured` is when; `cached` says that it was not in this run. `how` tells the work.
+    """
+
+    device: str
+    kind: CeilingKind
+    value: float
+    measured: str
+    arithmetic: str = ""
+    cached: bool = False
+    how: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,5 +332,6 @@ class ProfileRecord:
     regions: tuple[RegionRecord, ...]
     breaks: tuple[GraphBreak, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
     step: StepRecord | None = None
     notes: tuple[str, ...] = ()

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from graphbench.document import SCHEMA_VERSION
-from graphbench.measurements import Comparison, Measurement, RunRecord, Samples, SourceLine, TensorSpec, TimerName
+from graphbench.measurements import Comparison, Measurement, RunRecord, Samples, SourceLine, TensorSpec, TimerName, Work
 from graphbench.records import (
+    Ceiling,
     Environment,
     Fate,
     KernelKind,
@@ -21,6 +22,7 @@ from graphbench.records import (
     ProfileRecord,
     RegionRecord,
     Side,
+    Traffic,
 )
 from graphbench.step_records import StepRecord
 
@@ -56,6 +58,30 @@ def spec(*shape: int, dtype: str = "float32", device: str = "cpu") -> TensorSpec
         stride.append(step)
         step *= size
     return TensorSpec(shape=shape, stride=tuple(reversed(stride)), dtype=dtype, device=device)
+
+
+def worked(
+    measured: Measurement, read_bytes: int, written_bytes: int, *, flops: int | None = None, arithmetic: str = "float32"
+) -> Measurement:
+    """The measurement of a call that has to do so much."""
+    arithmetic = "" if flops is None else arithmetic
+    work = Work(flops=flops, arithmetic=arithmetic, read_bytes=read_bytes, written_bytes=written_bytes)
+    return dataclasses.replace(measured, work=work)
+
+
+def ceilings(
+    *, device: str = "cpu", gb_per_s: float = 10.0, gflops: float = 100.0, launch_ns: float = 1000.0
+) -> tuple[Ceiling, ...]:
+    """The ceilings of a device: one bandwidth for everything, one rate of float32 products, a shortest kernel."""
+    when = "2026-01-02T03:04:05+00:00"
+    bandwidths = [
+        Ceiling(device=device, kind=kind, value=gb_per_s * 1e9, measured=when) for kind in ("copy", "read", "write")
+    ]
+    return (
+        *bandwidths,
+        Ceiling(device=device, kind="matmul", value=gflops * 1e9, measured=when, arithmetic="float32"),
+        Ceiling(device=device, kind="launch", value=launch_ns, measured=when),
+    )
 
 
 def node(
@@ -149,6 +175,7 @@ def kernel(
     post_grad: tuple[str, ...] = (),
     recomputes: tuple[str, ...] = (),
     parts: tuple[tuple[str, float], ...] = (),
+    traffic: tuple[Traffic, ...] = (),
 ) -> KernelRecord:
     """A kernel with key `phase/name:handle`; a number as `isolated` means steady samples.
 
@@ -171,6 +198,7 @@ def kernel(
         isolated=isolated or skipped,
         in_graph=in_graph or skipped,
         difference=difference,
+        traffic=traffic,
     )
 
 
@@ -248,6 +276,7 @@ def profile(
     step: StepRecord | None = None,
     subject: str = "Net",
     env: Environment | None = None,
+    ceilings: tuple[Ceiling, ...] = (),
 ) -> ProfileRecord:
     """A profile of the given regions."""
     return ProfileRecord(
@@ -258,5 +287,6 @@ def profile(
         environment=env or environment(),
         policy=Policy(timer=timer, cache="cold-read" if timer == "cupti" else "warm", values="captured"),
         regions=regions,
+        ceilings=ceilings,
         step=step,
     )

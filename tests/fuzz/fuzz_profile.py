@@ -28,7 +28,7 @@ from tests.step_samples import eager_step, host_step, training_step
 
 WORDS = (
     '{"sha256":"',
-    '"schema_version":4',
+    '"schema_version":6',
     '"columns":[',
     '{"constant":1,"n":1000000}',
     '{"u2":"AAAA"}',
