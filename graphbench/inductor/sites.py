@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.records import KernelKind
@@ -18,6 +19,7 @@ HOST_CALLS = re.compile(
     r"|synchronize|set_device|_DeviceGuard|size|stride|len|range|print|record_function|recursively_apply_fns|partition_\d+)$"
 )
 WORKSPACE = "workspace."
+CPP_SIGNATURE = re.compile(r"\bkernel\(([^)]*)\)")
 UNMARKED_KERNEL = re.compile(
     r"^(extern_kernels\.|torch\.ops\.|aten\.|inductor_ops\.|_quantized\.|cpp_fused|triton_)|\.run$"
 )
@@ -74,7 +76,7 @@ def instrument(source: str) -> Instrumented:
         if (match := MARK.search(text))
     ]
     definitions = [node for node in module.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
-    cpp_kernels = set(cpp_written(module))
+    cpp_kernels = set(cpp_arguments(module))
     sites: list[Site] = []
     for definition in definitions:
         _rewrite(definition, marks, cpp_kernels, sites)
@@ -115,19 +117,33 @@ def _written_by(site: Site) -> IrNode:
     )
 
 
-def cpp_written(module: ast.Module) -> dict[str, frozenset[int]]:
-    """Positions that each C++ kernel of a wrapper writes: the non-const pointers of its declared signature.
+class CppArguments(NamedTuple):
+    """Positions of a C++ kernel's arguments that it writes, and of those that it reads as well."""
 
-    Source: `async_compile.cpp_pybinding([types], code)`, torch 2.13.
+    written: frozenset[int]
+    updated: frozenset[int]
+
+
+def cpp_arguments(module: ast.Module) -> dict[str, CppArguments]:
+    """What each C++ kernel of a wrapper writes: the non-const pointers of its declared signature.
+
+    Those that it reads too have parameters `in_out_ptr*` in its code.
+
+    Source: `async_compile.cpp_pybinding([types], code)`, `torch._inductor.codegen.common.KernelArgs.inplace`, torch
+        2.11 to 2.14.
     """
-    found: dict[str, frozenset[int]] = {}
+    found: dict[str, CppArguments] = {}
     for statement in module.body:
         if isinstance(statement, ast.Assign) and isinstance(call := statement.value, ast.Call):
             target = statement.targets[0]
             if isinstance(target, ast.Name) and ast.unparse(call.func) == "async_compile.cpp_pybinding":
                 types = ast.literal_eval(call.args[0])
+                code = str(call.args[1].value) if isinstance(call.args[1], ast.Constant) else ""
+                signature = CPP_SIGNATURE.search(code)
+                names = [part.split()[-1] for part in signature[1].split(",") if part.strip()] if signature else []
                 written = (i for i, name in enumerate(types) if name.endswith("*") and not name.startswith("const "))
-                found[target.id] = frozenset(written)
+                updated = (i for i, name in enumerate(names) if "in_out_ptr" in name)
+                found[target.id] = CppArguments(frozenset(written), frozenset(updated))
     return found
 
 

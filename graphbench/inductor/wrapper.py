@@ -23,7 +23,7 @@ from torch._inductor.output_code import CompiledFxGraph
 
 from graphbench.errors import ProvenanceError
 from graphbench.inductor.compile import CompiledGraph
-from graphbench.inductor.sites import HOOK_NAME, Site, cpp_written, instrument
+from graphbench.inductor.sites import HOOK_NAME, CppArguments, Site, cpp_arguments, instrument
 from graphbench.put_back import put_back, replaced
 
 KernelHook = Callable[[Site, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -48,7 +48,7 @@ class Wrapper:
     call: FunctionType
     namespace: Mapping[str, Any]
     swaps: tuple[Swap, ...]
-    cpp: Mapping[str, frozenset[int]]
+    cpp: Mapping[str, CppArguments]
 
 
 def prepare(graph: CompiledGraph) -> Wrapper:
@@ -74,7 +74,7 @@ def prepare(graph: CompiledGraph) -> Wrapper:
     instrumented = instrument(source)
     namespace = dict(call.__globals__)
     exec(compile(instrumented.definitions, call.__globals__["__file__"], "exec"), namespace)
-    written = cpp_written(ast.parse(source))
+    written = cpp_arguments(ast.parse(source))
     graph.prepared = Wrapper(graph, instrumented.sites, call, namespace, _swaps(call, namespace), written)
     return cast("Wrapper", graph.prepared)
 
@@ -255,7 +255,7 @@ def written_arguments(
     `reset_to_zero_arg_names`), torch 2.11 and 2.13.
     """
     if site.name in wrapper.cpp:
-        return set(wrapper.cpp[site.name])
+        return set(wrapper.cpp[site.name].written)
     autotuner: Any = getattr(function, "__self__", None)
     names = getattr(getattr(autotuner, "fn", None), "arg_names", None)
     if names is not None:
@@ -274,3 +274,22 @@ def written_arguments(
             if argument.alias_info is not None and argument.alias_info.is_write
         }
     return {name for name in kwargs if name == "out"}
+
+
+def updated_arguments(wrapper: Wrapper, site: Site, function: Callable[..., Any]) -> set[int]:
+    """Positions of those arguments that a generated kernel writes and reads as well.
+
+    Outputs that it mutates (`out_ptr*`) are the ends of in-place ops, which overwrite, more often than sums.
+
+    Source: as of `written_arguments`.
+    """
+    if site.name in wrapper.cpp:
+        return set(wrapper.cpp[site.name].updated)
+    autotuner: Any = getattr(function, "__self__", None)
+    names = getattr(getattr(autotuner, "fn", None), "arg_names", None) or ()
+    mutated = set(getattr(autotuner, "mutated_arg_names", None) or ())
+    return {
+        i
+        for i, name in enumerate(names)
+        if name.startswith("in_out_ptr") or (name in mutated and not name.startswith("out_ptr"))
+    }

@@ -20,14 +20,16 @@ from graphbench.inductor.sites import Site, all_kernels
 from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measurements import Comparison, Measurement
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.isolating import Call, Counted, Isolator
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, unmeasured
+from graphbench.measuring.traffic import GraphTraffic
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
 from graphbench.records import KernelRecord, PostGradNode
 from graphbench.regions import Region
 from graphbench.runs.entries import UnitKind, UnitRow
 
+LIBRARY_KINDS = ("extern", "fallback", "custom")  # torch ops, whose calls can be counted
 RESHAPES = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "alias")  # keep values and their order
 
 
@@ -36,8 +38,9 @@ class CompiledSide:
     """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far.
 
     `calls` are counted while kernels are isolated; `stopped` says why that run came to no end. `unfused` has the ops of
-    its lowered graph alone, by post-grad node; `unfused_ran` says that the graph was run for them, `unfused_stopped`
-    why some are missing.
+    its lowered graph alone, by post-grad node, and `touched` what each reads of others, in bytes by their names;
+    `unfused_ran` says that the graph was run for them, `unfused_stopped` why some are missing. `traffic` is that of the
+    run in which kernels are isolated.
     """
 
     graph: CompiledGraph
@@ -48,9 +51,15 @@ class CompiledSide:
     differences: dict[str, Comparison] = field(default_factory=dict)
     configs: dict[str, TritonConfig | None] = field(default_factory=dict)
     unfused: dict[str, Measurement] = field(default_factory=dict)
+    touched: dict[str, dict[str, int]] = field(default_factory=dict)
+    traffic: GraphTraffic = field(init=False)
     stopped: str = ""
     unfused_ran: bool = False
     unfused_stopped: str = ""
+
+    def __post_init__(self) -> None:
+        """Nothing has run yet."""
+        self.traffic = GraphTraffic(self.touched)
 
     @classmethod
     def of(cls, graph: CompiledGraph) -> CompiledSide:
@@ -113,8 +122,9 @@ class CompiledSide:
             done.add(row)
             call = self._call(site, function, args, kwargs)
             result, verdict = isolator.isolate(call, lambda: function(*args, **kwargs))
-            self.isolated[row] = verdict.measurement
+            self.isolated[row] = replace(verdict.measurement, work=None)  # its traffic says it
             self.configs[row] = triton_config(function)
+            self._note_traffic(site, function, args, verdict.counted)
             self._compare(site, args, kwargs, result, expected)
             tick()
             return result
@@ -130,11 +140,31 @@ class CompiledSide:
         )
         # Generated kernels are told apart by their graph; library calls are the same everywhere.
         own = site.key if site.reduces_workspace else site.name
-        library = site.kind in ("extern", "fallback", "custom") and not site.reduces_workspace
-        identity = site.name if library else (id(self.graph), own)
-        # A backward graph's inputs descend from random tangents.
-        synthetic = self.graph.phase == "backward"
-        return Call(self.row(site), function, args, kwargs, identity=identity, written=tensors, synthetic=synthetic)
+        library = site.kind in LIBRARY_KINDS and not site.reduces_workspace
+        return Call(
+            self.row(site),
+            function,
+            args,
+            kwargs,
+            identity=site.name if library else (id(self.graph), own),
+            written=tensors,
+            synthetic=self.graph.phase == "backward",  # whose inputs descend from random tangents
+            counted=is_library(site),
+        )
+
+    def begin_traffic(self, args: list[Any]) -> None:
+        """The graph is called with these inputs."""
+        if self.graph.lowered is not None:
+            placeholders = self.graph.lowered.graph.find_nodes(op="placeholder")
+            self.traffic.begin([node.name for node in placeholders], args)
+
+    def _note_traffic(self, site: Site, function: Callable[..., Any], args: tuple[Any, ...], counted: Counted) -> None:
+        row, owned_here = self.row(site), self.ownership.get(site.key, Ownership())
+        if is_library(site):
+            untold = counted.work.reason if counted.work is not None else "its call was not counted"
+            self.traffic.library(site, row, counted.spans, untold, owned_here)
+        else:
+            self.traffic.generated(site, row, function, args, self.wrapper, owned_here)
 
     def _compare(
         self,
@@ -188,7 +218,14 @@ class CompiledSide:
             in_graph=measured.rows.get(row, absent),
             difference=self.differences.get(row),
             config=self.configs.get(row),
+            traffic=self.traffic.by_kernel.get(row, ()),
+            untold=self.traffic.untold.get(row, ""),
         )
+
+
+def is_library(site: Site) -> bool:
+    """Whether a kernel call is one of torch's own ops or made of such."""
+    return site.kind in LIBRARY_KINDS or site.reduces_workspace
 
 
 def forward_run(region: Region, label: Label, side: CompiledSide | None) -> WholeRun:

@@ -13,7 +13,7 @@ import torch
 from graphbench.capture import source_lines
 from graphbench.isolate.held import LONG_LIST, HeldArguments, Holder
 from graphbench.measurements import Measurement, SourceLine, TensorSpec
-from graphbench.measuring.isolating import is_collective
+from graphbench.measuring.collectives import is_collective
 from graphbench.step_records import GapOpKind, StepPhase, StepRow
 from graphbench.tensors import device_of, tensors_of
 

@@ -18,8 +18,10 @@ from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.compare import NEW_NAN
+from graphbench.isolate.costs import Span, counting
 from graphbench.isolate.specs import unit_key
-from graphbench.measurements import Comparison, Measurement
+from graphbench.measurements import Comparison, Measurement, Work
+from graphbench.measuring.collectives import COLLECTIVE, is_collective
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.options import Timers
 from graphbench.measuring.unit_sizes import backward_bytes, unit_bytes
@@ -33,22 +35,7 @@ from graphbench.timing.batch import CudaHold, batch_times
 
 UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
 NO_BACKWARD = "none of its results requires grad"
-
-
-COLLECTIVE = "a collective: alone, ranks would not call it equally often"
-COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "c10d", "_dtensor", "symm_mem")
-
-
-def is_collective(function: object) -> bool:
-    """Whether a call waits for other ranks, which would wait for ever if each timed it in its own number of samples.
-
-    Source: `torch.ops._c10d_functional` and its kin, whose overloads have a `namespace` and whose packets a
-        `_qualified_op_name`; `torch.distributed._functional_collectives`, torch 2.13.
-    """
-    packet = str(getattr(function, "_qualified_op_name", ""))
-    namespace = getattr(function, "namespace", None) or packet.split("::")[0]
-    module = str(getattr(function, "__module__", "") or "")
-    return namespace in COLLECTIVES or module.startswith("torch.distributed")
+UNCOUNTED = "a higher-order op: what its body does is not counted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +43,8 @@ class Call:
     """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost.
 
     `synthetic`: its arguments hold random values, or descend from such, whatever the policy says. `result_bytes` is
-    what its results will take, as far as that is known before the call.
+    what its results will take, as far as that is known before the call. `counted`: what it has to do is counted while
+    the real call is made.
     """
 
     row: str
@@ -69,6 +57,7 @@ class Call:
     with_grad: bool = False
     synthetic: bool = False
     result_bytes: int = 0
+    counted: bool = True
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -85,6 +74,14 @@ def waits_for_ranks(call: Call) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a call had to do, and of which memory; `None` and nothing where it was not counted."""
+
+    work: Work | None = None
+    spans: tuple[Span, ...] = ()
+
+
 @dataclass(slots=True)
 class Verdict:
     """What isolating a call found. `is_view` and `has_effect` are `None` when its trial failed."""
@@ -92,6 +89,7 @@ class Verdict:
     measurement: Measurement
     is_view: bool | None = None
     has_effect: bool | None = None
+    counted: Counted = field(default_factory=Counted)
 
 
 @dataclass(slots=True)
@@ -130,12 +128,14 @@ class Isolator:
         key = self._key(call)
         known = self._known("isolated", call, key)
         if known is not None:
-            return real(), known
+            result, counted = _counted(call, real)
+            return result, replace(known, counted=counted)
         self.guard.settle(self.device)  # what the calls before launched is not this one's fault
         self.book.begin("isolated", call.row)
         unit, verdict = self._measure(call)
         try:
-            result = real()
+            result, verdict.counted = _counted(call, real)
+            verdict.measurement = replace(verdict.measurement, work=verdict.counted.work)
             if unit is not None and verdict.measurement.status == "ok":
                 verdict.measurement = _faithful(verdict.measurement, _compared(unit, result))
         except Exception:
@@ -238,6 +238,9 @@ class Isolator:
             if not unit.has_backward:
                 return Measurement(status="skipped", reason=NO_BACKWARD)
             measurement = self._batched(self._timed(unit), unit, ready, nbytes)
+            with counting() as counter:
+                work = counter.work(unit.run())
+        measurement = replace(measurement, work=work)
         return measurement if measurement.values is None else replace(measurement, values="synthetic")
 
     def _measure(self, call: Call) -> tuple[BenchUnit | None, Verdict]:
@@ -324,6 +327,17 @@ class Isolator:
             draws_apart="_scaled_dot_product" in call.row,
             undefined=not UNDEFINED.isdisjoint(_names(call)),
         )
+
+
+def _counted(call: Call, real: Callable[[], Any]) -> tuple[Any, Counted]:
+    """The real call's result, and what it had to do. Bodies of higher-order ops are not looked into."""
+    if not call.counted:
+        return real(), Counted()
+    if isinstance(call.function, torch._ops.HigherOrderOperator):
+        return real(), Counted(Work(reason=UNCOUNTED))
+    with counting() as counter:
+        result = real()
+    return result, Counted(counter.work(result), tuple(counter.spans(result)))
 
 
 def _compared(unit: BenchUnit, real: Any) -> Comparison:

@@ -18,9 +18,11 @@ from graphbench.execution.lowered import run_lowered
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.measurements import Measurement, Status
+from graphbench.measuring.collectives import COLLECTIVE, is_collective
 from graphbench.measuring.compiled import CompiledSide
-from graphbench.measuring.isolating import COLLECTIVE, Call, Isolator, is_collective
+from graphbench.measuring.isolating import Call, Counted, Isolator, Verdict
 from graphbench.measuring.runs import unmeasured
+from graphbench.measuring.traffic import Contents, Written
 from graphbench.measuring.unit_sizes import result_bytes
 from graphbench.records import NO_TENSOR, VIEW, Phase, Policy, PostGradNode
 from graphbench.tensors import shares_storage, tensors_of
@@ -57,8 +59,10 @@ def isolating_ops(side: CompiledSide, isolator: Isolator, tick: Callable[[], Non
     thread = get_ident()
 
     def before(args: list[Any]) -> None:
-        if get_ident() == thread and n_ops(side.graph) and not side.unfused_ran:
-            _isolate_ops(side, args, isolator, tick)
+        if get_ident() == thread:
+            if n_ops(side.graph) and not side.unfused_ran:
+                _isolate_ops(side, args, isolator, tick)
+            side.begin_traffic(args)
 
     with wrappers.before_calls(side.graph, before):
         yield
@@ -68,10 +72,15 @@ def _isolate_ops(side: CompiledSide, args: Sequence[Any], isolator: Isolator, ti
     lowered, found = side.graph.lowered, side.unfused
     assert lowered is not None
     side.unfused_ran = True
+    values = Contents.of_inputs([node.name for node in lowered.graph.find_nodes(op="placeholder")], args)
 
     def visit(node: fx.Node, node_args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
-        result, measurement = _isolate_op(side.graph.phase, node, node_args, kwargs, call, isolator)
-        found[node.name] = measurement
+        result, verdict = _isolate_op(side.graph.phase, node, node_args, kwargs, call, isolator)
+        found[node.name] = verdict.measurement
+        side.touched[node.name] = _touched(verdict.counted, values)
+        for span in verdict.counted.spans:
+            if span.written:
+                values.put(Written(span.first, span.end, node.name, node.name, node.name))
         tick()
         return result
 
@@ -107,20 +116,20 @@ def _isolate_op(
     kwargs: dict[str, Any],
     call: Callable[[], Any],
     isolator: Isolator,
-) -> tuple[Any, Measurement]:
+) -> tuple[Any, Verdict]:
     """The op's real result, and what it takes alone. A view that copies after all (`reshape`) is no view."""
     target: Any = node.target
     if not isinstance(target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
         result = call()
-        return result, unmeasured(VIEW if tensors_of(result) else NO_TENSOR)
+        return result, Verdict(unmeasured(VIEW if tensors_of(result) else NO_TENSOR))
     if is_collective(target):
-        return call(), unmeasured(COLLECTIVE)
+        return call(), Verdict(unmeasured(COLLECTIVE))
     real = call
     if getattr(target, "is_view", False) or str(target).startswith("aten.sym_"):
         viewed = call()
         outputs, inputs = tensors_of(viewed), tensors_of((args, kwargs))
         if all(shares_storage(output, inputs) for output in outputs):
-            return viewed, unmeasured(VIEW if outputs else NO_TENSOR)
+            return viewed, Verdict(unmeasured(VIEW if outputs else NO_TENSOR))
         real = lambda: viewed  # noqa: E731 - the call has been made
     unit = Call(
         post_grad_row(phase, node.name),
@@ -132,7 +141,16 @@ def _isolate_op(
         result_bytes=0 if real is not call else result_bytes(node.meta.get("val")),
     )
     result, verdict = isolator.isolate(unit, real)
-    return result, unmeasured(VIEW) if verdict.is_view else verdict.measurement
+    return result, Verdict(unmeasured(VIEW)) if verdict.is_view else verdict
+
+
+def _touched(counted: Counted, values: Contents) -> dict[str, int]:
+    """Bytes that an op reads of others' values, by their names."""
+    found: dict[str, int] = {}
+    for span in counted.spans:
+        for entry, part in values.at(span.first, span.end) if span.read else ():
+            found[entry.node] = found.get(entry.node, 0) + round(span.read * part)
+    return found
 
 
 def post_grad_records(side: CompiledSide, reason: str) -> tuple[PostGradNode, ...]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed
 
-from graphbench.measuring.isolating import COLLECTIVE
+from graphbench.measuring.collectives import COLLECTIVE
 from tests.cpu.stories import compiled, node, quick
 
 

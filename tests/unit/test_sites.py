@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from graphbench.inductor.sites import HOOK_NAME, cpp_written, instrument, kernel_kind
+from graphbench.inductor.sites import HOOK_NAME, cpp_arguments, instrument, kernel_kind
 
 WRAPPER = '''
 cpp_fused_relu_0 = async_compile.cpp_pybinding(['float*', 'const float*'], r"""void kernel() {}""")
@@ -83,7 +83,14 @@ def test_rewritten_calls_go_through_the_hook_and_compute_the_same() -> None:
 
 
 def test_only_non_const_pointers_of_a_cpp_kernel_are_written() -> None:
-    assert cpp_written(ast.parse(WRAPPER)) == {"cpp_fused_relu_0": frozenset({0})}
+    assert cpp_arguments(ast.parse(WRAPPER)) == {"cpp_fused_relu_0": (frozenset({0}), frozenset())}
+
+
+def test_in_out_pointers_of_a_cpp_kernel_are_read_too() -> None:
+    code = 'extern "C" void  kernel(float* in_out_ptr0,\n  const float* in_ptr0,\n  float* out_ptr1)\n{}'
+    types = ["float*", "const float*", "float*"]
+    wrapper = f"cpp_fused_add_0 = async_compile.cpp_pybinding({types!r}, {code!r})"
+    assert cpp_arguments(ast.parse(wrapper)) == {"cpp_fused_add_0": (frozenset({0, 2}), frozenset({0}))}
 
 
 @pytest.mark.parametrize(

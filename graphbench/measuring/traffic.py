@@ -1,0 +1,160 @@
+"""Which buffers a kernel reads and writes, and how many bytes of each: known from its live arguments, by address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from graphbench.inductor import wrapper as wrappers
+from graphbench.inductor.sites import Site
+from graphbench.isolate.costs import Span, span_of
+from graphbench.provenance.ownership import Ownership
+from graphbench.records import KernelKind, Traffic
+
+UNTOLD: Final[Mapping[KernelKind, str]] = {
+    "user-triton": "a user-written kernel: which bytes it touches is not known",
+    "collective": "it moves data between ranks",
+}
+
+
+class Written(NamedTuple):
+    """Memory whose present content is known: which buffer it is, of which post-grad node, and which kernel wrote it."""
+
+    first: int
+    end: int
+    buffer: str
+    node: str
+    writer: str
+
+
+class Contents:
+    """What lies where in memory, as far as kernels or ops have written it. What is written over is forgotten."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[int, int], Written] = {}
+
+    @classmethod
+    def of_inputs(cls, names: Iterable[str], values: Iterable[Any]) -> Contents:
+        """What a graph finds that is called with these inputs."""
+        contents = cls()
+        for name, value in zip(names, values, strict=False):
+            if isinstance(value, torch.Tensor) and (span := span_of(value)):
+                contents.put(Written(span.first, span.end, name, name, ""))
+        return contents
+
+    def put(self, written: Written) -> None:
+        """Note that memory was written; what it covers whole is gone."""
+        first, end = written.first, written.end
+        covered = [key for key in self._entries if key[0] >= first and key[1] <= end]
+        for key in covered:
+            del self._entries[key]
+        self._entries[first, end] = written
+
+    def at(self, first: int, end: int) -> list[tuple[Written, float]]:
+        """What lies there, with the part of the range that is each one's; the parts add up to 1. Empty: unknown."""
+        exact = self._entries.get((first, end))
+        if exact is not None:
+            return [(exact, 1.0)]
+        sizes = [
+            (entry, min(end, entry.end) - max(first, entry.first))
+            for entry in self._entries.values()
+            if entry.first < end and first < entry.end
+        ]
+        total = sum(size for _, size in sizes)
+        return [(entry, size / total) for entry, size in sizes] if total else []
+
+
+@dataclass(slots=True)
+class GraphTraffic:
+    """The traffic of one compiled graph while it runs once.
+
+    `touched` has for every post-grad node that was run alone what it reads of others, by their names: of a tensor that
+    is sliced, gathered or repeated less than there is.
+    """
+
+    touched: Mapping[str, Mapping[str, int]]
+    contents: Contents = field(default_factory=Contents)
+    by_kernel: dict[str, tuple[Traffic, ...]] = field(default_factory=dict)
+    untold: dict[str, str] = field(default_factory=dict)
+
+    def begin(self, names: Iterable[str], values: Iterable[Any]) -> None:
+        """The graph is called with these inputs."""
+        self.contents = Contents.of_inputs(names, values)
+
+    def generated(
+        self, site: Site, row: str, function: Any, args: tuple[Any, ...], wrapper: wrappers.Wrapper, owned: Ownership
+    ) -> None:
+        """Note a generated kernel that was called: it reads and writes the tensors that it is given."""
+        if site.kind in UNTOLD:
+            self.untold[row] = UNTOLD[site.kind]
+        written = wrappers.written_arguments(wrapper, site, function, args, {})
+        updated = wrappers.updated_arguments(wrapper, site, function)
+        spans: list[tuple[Span, str]] = []
+        for position, value in enumerate(args):
+            span = span_of(value) if isinstance(value, torch.Tensor) else None
+            if span is not None:
+                read = 0 if position in written and position not in updated else span.read
+                variable = site.arguments[position] if position < len(site.arguments) else None
+                spans.append(
+                    (span._replace(read=read, written=span.read if position in written else 0), variable or "")
+                )
+        self._note(row, spans, owned)
+
+    def library(self, site: Site, row: str, spans: Sequence[Span], untold: str, owned: Ownership) -> None:
+        """Note a library call that was counted while it was made; `untold` says why its bytes are not known."""
+        if untold:
+            self.untold[row] = untold
+        only = sum(span.written > 0 for span in spans) == 1
+        self._note(row, [(span, site.target or "" if only and span.written else "") for span in spans], owned)
+
+    def _note(self, row: str, spans: Sequence[tuple[Span, str]], owned: Ownership) -> None:
+        """Note what a call read, then what it wrote, of memory whose variable in the wrapper is given where known."""
+        found: list[Traffic] = []
+        made = [span for span, _ in spans if span.written and not span.read]
+        for index, (span, variable) in enumerate(spans):
+            if span.read and not _inside(span, made):
+                found += self._read(span, variable or f"{row}#{index}", owned)
+        for index, (span, variable) in enumerate(spans):
+            if span.written:
+                buffer = variable or f"{row}#{index}"
+                node = owned.holds.get(variable, "")
+                self.contents.put(Written(span.first, span.end, buffer, node, row))
+                found.append(Traffic(buffer=buffer, written_bytes=span.written))
+        if row not in self.untold:
+            self.by_kernel[row] = tuple(found)
+
+    def _read(self, span: Span, otherwise: str, owned: Ownership) -> list[Traffic]:
+        """What a call read of one span; memory that nothing was seen to write is named `otherwise`."""
+        known = self.contents.at(span.first, span.end)
+        if not known and span.written:
+            return []  # scratch: nothing was there before
+        if not known:
+            return [Traffic(buffer=otherwise, read_bytes=span.read)]
+        return [
+            Traffic(
+                buffer=entry.buffer,
+                writer=entry.writer,
+                read_bytes=self._needed(entry.node, round(span.read * part), owned),
+            )
+            for entry, part in known
+        ]
+
+    def _needed(self, node: str, whole: int, owned: Ownership) -> int:
+        """Of the bytes of a node's value those that the kernel's own nodes touch, where that is known of all."""
+        executed = owned.executes | owned.recomputes
+        if not node or not executed or not all(name in self.touched for name in executed):
+            return whole
+        needed = sum(self.touched[name].get(node, 0) for name in executed)
+        return min(whole, needed) if needed else whole
+
+
+def _inside(span: Span, made: Sequence[Span]) -> bool:
+    """Whether a range is made up by others, which the same call writes: pieces of a concatenation."""
+    at = span.first
+    for piece in sorted(made):
+        if piece.first <= at < piece.end:
+            at = piece.end
+    return at >= span.end
