@@ -39,7 +39,10 @@ class Capture:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Region:
-    """One compiled Dynamo graph. `ticks` are the session's call numbers of its first and its latest call."""
+    """One compiled Dynamo graph. `ticks` are the session's call numbers of its first and its latest call.
+
+    `compile_ns` is the wall time until its forward could run.
+    """
 
     key: str
     compile_id: str
@@ -52,6 +55,7 @@ class Region:
     compiled: Callable[..., Any] | None = None
     capture: Capture | None = None
     problem: str = ""
+    compile_ns: int | None = None
     wants_capture: bool = True
     calls: int = 0
     first_tick: int = 0

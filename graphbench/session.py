@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -160,8 +161,10 @@ class Session:
         if not any(node.op.startswith("call_") for node in gm.graph.nodes):
             self.empty_graphs += 1
         region = self._new_region(gm, options)
+        started_ns = perf_counter_ns()
         try:
             region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
+            region.compile_ns = perf_counter_ns() - started_ns
         except torch._dynamo.exc.RestartAnalysis:
             self.regions.remove(region)  # Dynamo thinks again and comes back with another graph for the same code
             self._breaks.graph_abandoned(_reason(gm), region.compile_id)
@@ -234,6 +237,12 @@ class Session:
             other for other in self.regions if other.first_tick > region.last_tick and _same_work(region, other)
         ]
         return took_over[0] if took_over else None
+
+    def compile_ns(self, region: Region) -> int | None:
+        """Wall time until a region's forward could run: as Dynamo tells it, or without its tracing where it forgot."""
+        with self._lock.here():
+            self._breaks.read()
+        return self._breaks.frame_ns.get(region.compile_id, region.compile_ns)
 
     def recompiles(self) -> list[Recompile]:
         """Every recompilation, with the guard that failed."""

@@ -36,11 +36,14 @@ class _Event:
 class BreakLog:
     """Breaks and recompiles of one session, each read from Dynamo's memory once.
 
+    `frame_ns` has by compile id the wall time that a frame took to compile: tracing, its graph, its forward.
+
     Source: `torch._dynamo.output_graph.GraphCompileReason` on `gm.compile_subgraph_reason`, which is the object that
     `torch._dynamo.utils.graph_break_reasons` holds, torch 2.11 to 2.14.
     """
 
     history: DynamoHistory = field(default_factory=DynamoHistory)
+    frame_ns: dict[str, int] = field(default_factory=dict)
     _events: list[_Event] = field(default_factory=list)
     _recompiles: list[Recompile] = field(default_factory=list)
     _made: dict[str, tuple[str, SourceLine | None]] = field(default_factory=dict)
@@ -89,6 +92,8 @@ class BreakLog:
         function = _function_of(frame) or self._functions.get(_frame_id(frame))
         if function is not None:
             self._functions[_frame_id(frame)] = function
+        if frame.entire_frame_compile_time_s is not None:
+            self.frame_ns[str(frame.compile_id)] = round(frame.entire_frame_compile_time_s * 1e9)
         region, _ = self._made.pop(str(frame.compile_id), (None, None))
         if frame.recompile_reason:
             self._recompiles.append(

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any, cast
 
 import torch
@@ -15,6 +16,7 @@ from graphbench.errors import UsageError
 from graphbench.inductor import hook
 from graphbench.inductor.joint import JointGraph, reading
 from graphbench.inductor.origins import DynamoGraphs
+from graphbench.inductor.refusals import Refusal
 from graphbench.provenance.claims import KernelOrigins
 from graphbench.records import Fate, Phase, PostGradNode
 
@@ -37,7 +39,8 @@ class CompiledGraph:
 
     `artifact` is its `CompiledFxGraph`, `None` for a no-op graph; `lowered` the graph after all of Inductor's passes,
     the very one that it lowered. `fault` says why its kernels could not be mapped. `vanished` are the fates of Dynamo
-    nodes that a forward graph no longer names. `prepared` is its `wrapper.Wrapper`, once somebody asked for it.
+    nodes that a forward graph no longer names. `refusals` are pairs of kernels that the scheduler would not fuse, and
+    why. `compile_ns` is the time that Inductor took. `prepared` is its `wrapper.Wrapper`, once somebody asked for it.
 
     Source: `torch._inductor.compile_fx._InProcessFxCompile.codegen_and_compile` changes the graph in place, and nothing
     changes it afterwards, torch 2.11, 2.13 and 2.14.
@@ -50,6 +53,8 @@ class CompiledGraph:
     kernels: tuple[KernelOrigins, ...] = ()
     fault: str = ""
     vanished: Mapping[str, Fate] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
+    compile_ns: int | None = None
     prepared: Any = None
 
 
@@ -137,12 +142,16 @@ def compile_region(
 
     def inner(inner_gm: fx.GraphModule, inner_inputs: Sequence[Any], **kwargs: Any) -> Any:
         phase: Phase = "backward" if kwargs.get("is_backward") else "forward"
+        started_ns = perf_counter_ns()
         with compile_lock, _measurable(), hook.listening() as emitted:
             artifact = compile_fx.compile_fx_inner(inner_gm, inner_inputs, **kwargs)
+        compile_ns = perf_counter_ns() - started_ns
         if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
-            on_graph(CompiledGraph(phase, None))
+            on_graph(CompiledGraph(phase, None, compile_ns=compile_ns))
             return artifact
-        on_graph(_mapped(phase, artifact, emitted, inner_gm, joint))
+        found = _mapped(phase, artifact, emitted, inner_gm, joint)
+        found.compile_ns = compile_ns
+        on_graph(found)
         return artifact
 
     with functorch_config.patch(enable_autograd_cache=False):
@@ -176,7 +185,8 @@ def _mapped(
         vanished = joint.vanished(lowered.graph) if phase == "forward" else {}
     except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
         return CompiledGraph(phase, artifact, lowered, fault=f"{type(error).__name__}: {error}")
-    return CompiledGraph(phase, artifact, lowered, nodes, kernels, emitted.fault or joint.fault, vanished)
+    fault = emitted.fault or joint.fault
+    return CompiledGraph(phase, artifact, lowered, nodes, kernels, fault, vanished, emitted.refusals())
 
 
 def reset_cuda_graphs() -> None:

@@ -16,6 +16,7 @@ from torch import fx
 from graphbench.errors import SetupError
 from graphbench.inductor.joint import JointGraph
 from graphbench.inductor.origins import Lineage, op_name
+from graphbench.inductor.refusals import Refusal, Refused, noting_refusals, operations_of
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.put_back import replaced
 from graphbench.records import Phase, PostGradNode
@@ -37,11 +38,16 @@ class Emitted:
     """What the scheduler announced while one graph was compiled. Holds FX node objects; short-lived.
 
     Per kernel: its key, whether it is an extern call, and its IR nodes, each with the buffers that it reads and the
-    bytes that it moves. `fault` says what could not be read.
+    bytes that it moves. `fault` says what could not be read; `refused` which fusions the scheduler did not make.
     """
 
     fault: str = ""
+    refused: Refused = field(default_factory=Refused)
     kernels: list[tuple[str, bool, list[AnnouncedIr]]] = field(default_factory=list)
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The refused fusions between kernels that were made."""
+        return self.refused.between_kernels()
 
 
 @contextlib.contextmanager
@@ -72,6 +78,7 @@ def listening() -> Iterator[Emitted]:
             return handle
         try:
             irs = _irs(node_schedule, is_extern)
+            emitted.refused.emitted(f"{kernel_name}:{handle}", operations_of(node_schedule, is_extern))
         except Exception as error:  # noqa: BLE001 - the user's model must compile whatever we fail to read; reports say so
             emitted.fault = f"{kernel_name}: {type(error).__name__}: {error}"
             irs = []
@@ -79,6 +86,7 @@ def listening() -> Iterator[Emitted]:
         return handle
 
     with contextlib.ExitStack() as undo:
+        emitted.refused = undo.enter_context(noting_refusals())
         for module in modules:
             undo.enter_context(replaced(module, HOOK, announce))
         yield emitted

@@ -25,7 +25,7 @@ from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, unmeasured
 from graphbench.measuring.traffic import GraphTraffic
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
-from graphbench.records import KernelRecord, PostGradNode
+from graphbench.records import FusionRefusal, KernelRecord, PostGradNode
 from graphbench.regions import Region
 from graphbench.runs.entries import UnitKind, UnitRow
 
@@ -197,6 +197,16 @@ class CompiledSide:
         """The graph's kernels with what was measured of them, alone and in the run of the side."""
         nodes = {node.name: node for node in self.graph.post_grad}
         return tuple(self._record(site, nodes, measured) for site in self.wrapper.sites)
+
+    def refusals(self) -> tuple[FusionRefusal, ...]:
+        """Why kernels that share a buffer were not fused, as far as the scheduler told."""
+        rows = {site.key: self.row(site) for site in self.wrapper.sites}
+        shared: dict[str, set[str]] = {}
+        for row, traffic in self.traffic.by_kernel.items():
+            shared[row] = {entry.buffer for entry in traffic}
+        known = (refusal for refusal in self.graph.refusals if refusal.first in rows and refusal.second in rows)
+        named = (FusionRefusal(first=rows[a], second=rows[b], reason=reason) for a, b, reason in known)
+        return tuple(entry for entry in named if shared.get(entry.first, set()) & shared.get(entry.second, set()))
 
     def _record(self, site: Site, nodes: Mapping[str, PostGradNode], measured: MeasuredSide) -> KernelRecord:
         row = self.row(site)

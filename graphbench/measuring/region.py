@@ -339,7 +339,7 @@ class _Measuring:
         sides: tuple[Side, Side, Side, Side],
         outputs: Comparison | None,
     ) -> RegionRecord:
-        region, capture = self.region, self.region.capture
+        region, capture, compiled_backward = self.region, self.region.capture, self.region.graph("backward")
         assert capture is not None
         return RegionRecord(
             key=region.key,
@@ -353,10 +353,11 @@ class _Measuring:
             nodes=_with_fates(region, nodes, self.sides.values(), kernels),
             post_grad=_post_grad(self.sides.values(), self.problem),
             kernels=kernels,
+            refusals=tuple(refusal for side in self.sides.values() for refusal in side.refusals()),
             eager=sides[0],
             eager_backward=sides[1],
-            forward=sides[2],
-            backward=sides[3],
+            forward=replace(sides[2], compile_ns=region.compile_ns),
+            backward=replace(sides[3], compile_ns=compiled_backward.compile_ns if compiled_backward else None),
             outputs=outputs,
             captured_bytes=capture.nbytes,
             spilled_bytes=sum((capture.spilled.host_bytes, capture.spilled.disk_bytes)) if capture.spilled else 0,

@@ -85,6 +85,7 @@ def measure_session(
         for region in tuple(session.regions):  # another thread may be compiling
             reason = _why_not(session, region, options, device, reached)
             book = ledger.book(region.key)
+            region.compile_ns = session.compile_ns(region)
             records.append(skipped(region, reason) if reason else _measured(region, means, book))
         alone = isolate_gap_ops(gaps, Isolator(device, timers, policy, guard, ledger.book(STEP)), tick)
         grain = None if guard.lost else stamp_grain(timers.running, device)
