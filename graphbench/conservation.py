@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
+from graphbench.cost_checks import check_costs
 from graphbench.errors import ConservationError, ProfileFormatError
 from graphbench.measurements import EVENT_TIMERS, Measurement, RunRecord
 from graphbench.plaintext import quoted
@@ -34,7 +35,8 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
     Structure: keys and names are unique, roles, fates and rows refer to what exists, a measurement is `ok` exactly when
     it has samples and otherwise says why not, its columns are equally long, a shared one has the samples of the row
     that it names, and one timer made everything. A step's rows lie in its places and user phases, and its timeline
-    names its rows. No size is negative, and what nodes hold at a region's peak adds up to it.
+    names its rows. No size is negative, and what nodes hold at a region's peak adds up to it. Costs
+    are as `check_costs` says.
     Sums, per sample, within 0.5 % or 1 µs: on a device rows + beside + unattributed - overlap = busy; in a run with a
     `wrapper_ns` column rows + wrapper - overlap = busy, and on the CPU = wall, while events leave out the host's part
     of it and know no overlap. Rows without a time explain nothing.
@@ -52,6 +54,7 @@ def check(record: ProfileRecord, *, path: str = "profile") -> None:
         _check_region(path, region)
         _check_shared(path, region)
         _check_memory(path, region)
+    check_costs(path, record)
     _check_walls(path, record)
     _check_outer_references(path, record)
     if record.step:

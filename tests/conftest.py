@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib.util
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C be heard, also by processes that tests start: what a shell runs in the background ignores it."""
+    """Let Ctrl-C be heard, also by processes that tests start: what a shell runs in the background ignores it.
+
+    The ceilings of this machine are measured once for all tests, in a folder of their own.
+    """
+    os.environ["GRAPHBENCH_CACHE_DIR"] = tempfile.mkdtemp(prefix="graphbench-tests-")
+    atexit.register(shutil.rmtree, os.environ["GRAPHBENCH_CACHE_DIR"], ignore_errors=True)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -46,15 +46,14 @@ class Ceilings:
     def memory_ns(self, read_bytes: float, written_bytes: float) -> float | None:
         """The shortest time in which so much can be moved.
 
-        As much as is read and written in equal parts at the rate of a copy, the rest at that of reading or writing.
+        As much as is read and written in equal parts at the rate of a copy, the rest at that of reading or writing,
+        which is at least a copy's.
         """
-        both = min(read_bytes, written_bytes)
-        rest, rate = read_bytes - both, self.read
-        if written_bytes > both:
-            rest, rate = written_bytes - both, self.write
-        rate = rate or self.copy
-        if not self.copy or not rate:
+        if not self.copy:
             return None
+        both = min(read_bytes, written_bytes)
+        rest = max(read_bytes, written_bytes) - both
+        rate = max(self.copy, (self.read if read_bytes > both else self.write) or 0.0)
         return (2 * both / self.copy + rest / rate) * 1e9
 
 

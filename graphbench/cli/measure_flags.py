@@ -32,6 +32,7 @@ class MeasureOptions:
     batch: int | None
     memory_budget: int | None
     lock_gpu_clock: int | None
+    ceilings: str
     unit_timeout_s: float | None
     progress: bool | None
 
@@ -100,6 +101,13 @@ def _add_instrument_flags(group: argparse._ArgumentGroup) -> None:
         choices=("captured", "synthetic"),
         default="captured",
         help="isolate on the values that occurred, or on made-up ones in a stable range; default: %(default)s",
+    )
+    group.add_argument(
+        "--ceilings",
+        choices=("auto", "fresh", "off"),
+        default="auto",
+        help="what the device can do at most: measured once and kept for a month, measured again, or left out; "
+        "default: %(default)s",
     )
     group.add_argument(
         "--lock-gpu-clock",

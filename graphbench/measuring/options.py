@@ -19,6 +19,7 @@ from graphbench.timing.gpu import refuse_fork
 from graphbench.timing.wallclock import WallClock
 
 MOST_IN_BATCH = 64  # a device queues about a thousand launches before its host must wait
+CeilingChoice = Literal["auto", "fresh", "off"]
 TimerChoice = Literal["auto", "cupti", "wallclock", "cuda-events"]
 
 
@@ -44,6 +45,8 @@ class MeasureOptions:
         memory_budget: bytes that copies and whatever else measuring keeps may take on the device; `None` leaves it to
             what is free there. A unit that does not fit is skipped, with the figure.
         lock_gpu_clock: hold the GPU's SM clock at so many MHz while measuring; needs root. Reset afterwards.
+        ceilings: what the device can do at most, which rows are set against: `auto` measures it once and keeps it for a
+            month, `fresh` measures it again, `off` leaves it out.
         unit_timeout_s: how long one unit may take before its row fails; whole runs may take ten times as long. `None`
             for no limit. Heard in the main thread.
     """
@@ -63,6 +66,7 @@ class MeasureOptions:
     batch: int | None = None
     lock_gpu_clock: int | None = None
     memory_budget: int | None = None
+    ceilings: CeilingChoice = "auto"
     unit_timeout_s: float | None = 120.0
 
     def __post_init__(self) -> None:

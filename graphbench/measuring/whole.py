@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import metadata
@@ -16,6 +16,7 @@ from tqdm import tqdm
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import CaptureError, ContextLostError, GraphbenchError, JournalError, first_line
 from graphbench.measuring.apart import apart
+from graphbench.measuring.ceilings import ceilings_of
 from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
 from graphbench.measuring.gap_ops import GapOp
 from graphbench.measuring.gap_units import isolate_gap_ops
@@ -25,12 +26,13 @@ from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import MeasureOptions, policy_of, timers_for
 from graphbench.measuring.recording import Recorded
 from graphbench.measuring.region import Means, Tick, measure_region, skipped, unit_count
-from graphbench.records import HELD_NOTE, Environment, Policy, ProfileRecord, RegionRecord
+from graphbench.records import HELD_NOTE, Ceiling, Environment, Policy, ProfileRecord, RegionRecord
 from graphbench.regions import Region
 from graphbench.runs.entries import STEP, Conditions, MeasuredRegion
 from graphbench.runs.ledger import Book, Ledger
 from graphbench.runs.partial import CUT_SHORT, region_so_far
 from graphbench.session import Session
+from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, NoClocks
 from graphbench.units import count_text
 
@@ -89,6 +91,7 @@ def measure_session(
             records.append(skipped(region, reason) if reason else _measured(region, means, book))
         alone = isolate_gap_ops(gaps, Isolator(device, timers, policy, guard, ledger.book(STEP)), tick)
         grain = None if guard.lost else stamp_grain(timers.running, device)
+        ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, records, guard)
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=own_version(),
@@ -99,14 +102,38 @@ def measure_session(
         regions=tuple(records),
         breaks=tuple(session.breaks()),
         recompiles=tuple(session.recompiles()),
+        ceilings=ceilings,
         step=recorded.step(alone) if recorded is not None else None,
         notes=(
             *_fault_notes(guard, ledger),
             *lock_notes,
+            *ceiling_notes,
             *_notes(session),
             *_clock_notes(timers.clocks),
             *(watch.notes() if device.type == "cpu" else ()),
         ),
+    )
+
+
+def _ceilings(
+    options: MeasureOptions,
+    timer: Timer,
+    device: torch.device,
+    measured_on: Environment,
+    records: Sequence[RegionRecord],
+    guard: Guard,
+) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+    """What the device can do, for rows to be set against, and notes on that. After all rows: CUPTI slows launches."""
+    if options.ceilings == "off" or guard.lost:
+        return (), ()
+    return ceilings_of(
+        timer,
+        device,
+        measured_on,
+        records,
+        locked_mhz=options.lock_gpu_clock,
+        fresh=options.ceilings == "fresh",
+        now=now(),
     )
 
 

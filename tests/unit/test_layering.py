@@ -28,7 +28,8 @@ RANKS = {
     "checksum": 1,
     "step_records": 2,
     "records": 3,
-    "conservation": 4,
+    "cost_checks": 4,
+    "conservation": 5,
     "columnpool": 4,
     "codec": 5,
     "quickcodec": 6,
@@ -75,7 +76,7 @@ PURE = {
         "codec",
         "quickcodec",
     ),
-    *("conservation", "document", "provenance", "analysis", "report", "runs"),
+    *("cost_checks", "conservation", "document", "provenance", "analysis", "report", "runs"),
 }
 LAZY = ("torch", "networkx", "numpy", "tqdm", "jinja2", "plotly")
 

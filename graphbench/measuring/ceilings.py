@@ -1,0 +1,159 @@
+"""The ceilings that go into a profile: measured now, or taken from this machine's file of those measured before."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import torch
+
+from graphbench.arguments import check_type
+from graphbench.errors import GraphbenchError, UsageError
+from graphbench.files import read_bounded, write_whole
+from graphbench.measurements import Measurement
+from graphbench.memory import available_bytes
+from graphbench.records import Ceiling, CeilingKind, Environment, RegionRecord
+from graphbench.timing.base import Timer
+from graphbench.timing.ceilings import find_ceilings
+
+FOLDER_VARIABLE: Final = "GRAPHBENCH_CACHE_DIR"
+FILE_NAME: Final = "ceilings.json"
+MOST_DAYS: Final = 30
+"""After so many days what was measured is measured again."""
+MOST_BYTES: Final = 1 << 20
+UNTIMED: Final = ("fake",)
+
+
+def ceilings_of(
+    timer: Timer,
+    device: torch.device,
+    measured_on: Environment,
+    regions: Iterable[RegionRecord],
+    *,
+    locked_mhz: int | None,
+    fresh: bool,
+    now: str,
+) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+    """The ceilings of a device that its rows are set against.
+
+    Args:
+        timer: the instrument of the rows.
+        device: the device.
+        measured_on: the environment; ceilings measured in another one are not taken.
+        regions: what was measured, for the arithmetics of its products.
+        locked_mhz: what the clock is locked to.
+        fresh: measure again whatever the file has.
+        now: the date.
+
+    Returns:
+        Ceilings, and notes on what could not be found or kept.
+    """
+    if timer.name in UNTIMED:
+        return (), ()
+    name = str(torch.empty(0, device=device).device)
+    store, notes = CeilingStore.open(), []
+    key = key_of(measured_on, timer.name, locked_mhz)
+    known = () if fresh else store.recall(key, name, now)
+    wanted = arithmetics_of(regions) - {entry.arithmetic for entry in known if entry.kind == "matmul"}
+    if known and not wanted:
+        return known, ()
+    found = find_ceilings(
+        timer, device, tuple(sorted(wanted)), when=now, room_bytes=available_bytes(device), only=bool(known)
+    )
+    notes = [f"ceiling not measured: {missing}" for missing in found.missing]
+    try:
+        store.keep(key, (*known, *found.ceilings))
+    except UsageError as error:
+        notes.append(f"ceilings are measured anew in every run: {error.message}")
+    return (*known, *found.ceilings), tuple(notes)
+
+
+def arithmetics_of(regions: Iterable[RegionRecord]) -> set[str]:
+    """What the products of all measured rows are done in."""
+    measured: list[Measurement] = []
+    for region in regions:
+        measured += [*(node.isolated for node in region.nodes), *(node.isolated for node in region.post_grad)]
+        measured += [node.backward_isolated for node in region.nodes]
+    return {entry.work.arithmetic for entry in measured if entry.work is not None and entry.work.arithmetic}
+
+
+def key_of(measured_on: Environment, timer: str, locked_mhz: int | None) -> str:
+    """What ceilings depend on, in one word."""
+    parts = (
+        *(measured_on.gpu or measured_on.cpu, measured_on.driver, measured_on.cuda, measured_on.torch),
+        *(None if measured_on.gpu else measured_on.num_threads, timer, locked_mhz),
+    )
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+class CeilingStore:
+    """The file of ceilings in the user's cache folder, or in that of `GRAPHBENCH_CACHE_DIR`.
+
+    What cannot be read in it is as if it were not there: it is measured again, and written over.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries = self._read()
+
+    @classmethod
+    def open(cls) -> CeilingStore:
+        """The file of this user."""
+        folder = os.environ.get(FOLDER_VARIABLE) or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        own = Path(folder) if os.environ.get(FOLDER_VARIABLE) else Path(folder) / "graphbench"
+        return cls(own / FILE_NAME)
+
+    def _read(self) -> dict[str, list[Ceiling]]:
+        try:
+            content = read_bounded(self._path, MOST_BYTES)
+            plain = json.loads(content or b"{}")
+            return {str(key): [_checked(entry) for entry in entries] for key, entries in plain.items()}
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError, GraphbenchError):
+            return {}
+
+    def recall(self, key: str, device: str, now: str) -> tuple[Ceiling, ...]:
+        """What was measured under a key in the last days, as of `device`; a machine's equal devices share it."""
+        entries = [entry for entry in self._entries.get(key, []) if _days(entry.measured, now) < MOST_DAYS]
+        if not any(entry.kind == "copy" for entry in entries):
+            return ()
+        return tuple(replace(entry, device=device, cached=True) for entry in entries)
+
+    def keep(self, key: str, ceilings: Iterable[Ceiling]) -> None:
+        """Write down what was measured.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        self._entries[key] = [replace(entry, cached=False) for entry in ceilings]
+        plain = {key: [asdict(entry) for entry in entries] for key, entries in self._entries.items()}
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot make {self._path.parent}: {error.strerror}", subject=FOLDER_VARIABLE) from error
+        write_whole(self._path, json.dumps(plain, indent=1) + "\n", overwrite=True)
+
+
+def _checked(plain: Mapping[str, Any]) -> Ceiling:
+    """One entry of the file.
+
+    Raises:
+        UsageError, ValueError, TypeError: it is no ceiling.
+    """
+    entry = Ceiling(**plain)
+    for name, kind in (("device", str), ("measured", str), ("arithmetic", str), ("how", str), ("value", float)):
+        check_type(name, getattr(entry, name), kind)
+    if entry.kind not in get_args(CeilingKind) or not 0 < entry.value < float("inf"):
+        raise ValueError(entry.kind)
+    datetime.datetime.fromisoformat(entry.measured)
+    return entry
+
+
+def _days(then: str, now: str) -> float:
+    passed = datetime.datetime.fromisoformat(now) - datetime.datetime.fromisoformat(then)
+    return abs(passed.total_seconds()) / 86400
