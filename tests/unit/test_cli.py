@@ -154,6 +154,7 @@ def test_run_hands_measuring_options_on(jobs: list[SimpleNamespace]) -> None:
         "batch": 64,
         "memory_budget": None,
         "lock_gpu_clock": None,
+        "ceilings": "auto",
         "unit_timeout_s": 120.0,
         "progress": False,
     }
