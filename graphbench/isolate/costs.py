@@ -131,6 +131,7 @@ class WorkCounter(TorchDispatchMode):
         self._outside: dict[int, _Storage] = {}
         self._flops: dict[str, int] = {}
         self.untold = ""
+        self.scattered_bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an op, and count it."""
@@ -157,6 +158,7 @@ class WorkCounter(TorchDispatchMode):
             arithmetic = _arithmetic(func, tensors_of((args, dict(kwargs))))
             part = touched.attended_part(func, args, kwargs)
             self._flops[arithmetic] = self._flops.get(arithmetic, 0) + round(flops * part)
+        self.scattered_bytes += touched.scattered_bytes(func, args, kwargs)
         inputs = touched.of_call(func, args, kwargs, result)
         for tensor, read, written in inputs:
             if not has_storage(tensor):

@@ -177,6 +177,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(PARTS, _part),
     "index": _index,
     "_unsafe_index": _index,
+    "_unsafe_masked_index": _index,
     "index_put": _index_put,
     "index_put_": _index_put,
     "_unsafe_index_put": _index_put,
@@ -185,6 +186,17 @@ _RULES: Final[Mapping[str, Rule]] = {
     "index_copy_": _index_overwrite,
     "index_fill_": _index_overwrite,
 }
+
+
+def scattered_bytes(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+    """Bytes that an op puts into a tensor by an index, whether it returns a copy or not; 0 of all other ops."""
+    given = _named(func, args, kwargs)
+    if func._opname in SCATTERS:
+        return int(given["index"].numel()) * int(given["self"].element_size())
+    if "index_put" in func._opname:
+        count = int(given["values"].numel()) if "mask" in given else _indexed(given)
+        return count * int(given["self"].element_size())
+    return 0
 
 
 def attended_part(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:

@@ -21,8 +21,9 @@ from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measurements import Comparison, Measurement
 from graphbench.measuring.isolating import Call, Counted, Isolator
+from graphbench.measuring.needs import Touched
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, unmeasured
-from graphbench.measuring.traffic import GraphTraffic
+from graphbench.measuring.traffic import GraphTraffic, Slice
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
 from graphbench.records import FusionRefusal, KernelRecord, PostGradNode
@@ -38,7 +39,7 @@ class CompiledSide:
     """One compiled graph of a region, ready to be labelled, with what is known of its kernels so far.
 
     `calls` are counted while kernels are isolated; `stopped` says why that run came to no end. `unfused` has the ops of
-    its lowered graph alone, by post-grad node, and `touched` what each reads of others, in bytes by their names;
+    its lowered graph alone, by post-grad node, and `touched` what each reads, makes and scatters;
     `unfused_ran` says that the graph was run for them, `unfused_stopped` why some are missing. `traffic` is that of the
     run in which kernels are isolated.
     """
@@ -51,7 +52,7 @@ class CompiledSide:
     differences: dict[str, Comparison] = field(default_factory=dict)
     configs: dict[str, TritonConfig | None] = field(default_factory=dict)
     unfused: dict[str, Measurement] = field(default_factory=dict)
-    touched: dict[str, dict[str, int]] = field(default_factory=dict)
+    touched: dict[str, Touched] = field(default_factory=dict)
     traffic: GraphTraffic = field(init=False)
     stopped: str = ""
     unfused_ran: bool = False
@@ -159,7 +160,7 @@ class CompiledSide:
             self.traffic.begin([node.name for node in placeholders], args)
 
     def _note_traffic(self, site: Site, function: Callable[..., Any], args: tuple[Any, ...], counted: Counted) -> None:
-        row, owned_here = self.row(site), self.ownership.get(site.key, Ownership())
+        row, owned_here = self.row(site), Slice.of(self.graph.post_grad, self.ownership.get(site.key, Ownership()))
         if is_library(site):
             untold = counted.work.reason if counted.work is not None else "its call was not counted"
             self.traffic.library(site, row, counted.spans, untold, owned_here)

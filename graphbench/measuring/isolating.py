@@ -80,6 +80,7 @@ class Counted:
 
     work: Work | None = None
     spans: tuple[Span, ...] = ()
+    scattered_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -337,7 +338,7 @@ def _counted(call: Call, real: Callable[[], Any]) -> tuple[Any, Counted]:
         return real(), Counted(Work(reason=UNCOUNTED))
     with counting() as counter:
         result = real()
-    return result, Counted(counter.work(result), tuple(counter.spans(result)))
+    return result, Counted(counter.work(result), tuple(counter.spans(result)), counter.scattered_bytes)
 
 
 def _compared(unit: BenchUnit, real: Any) -> Comparison:

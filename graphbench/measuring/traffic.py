@@ -11,8 +11,9 @@ import torch
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.sites import Site
 from graphbench.isolate.costs import Span, span_of
+from graphbench.measuring.needs import Touched, needed_bytes, scattered_bytes
 from graphbench.provenance.ownership import Ownership
-from graphbench.records import KernelKind, Traffic
+from graphbench.records import KernelKind, PostGradNode, Traffic
 
 UNTOLD: Final[Mapping[KernelKind, str]] = {
     "user-triton": "a user-written kernel: which bytes it touches is not known",
@@ -67,15 +68,25 @@ class Contents:
         return [(entry, size / total) for entry, size in sizes] if total else []
 
 
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What a kernel executes, in program order, and the post-grad node that each buffer which it writes holds."""
+
+    executed: tuple[str, ...]
+    holds: Mapping[str, str]
+
+    @classmethod
+    def of(cls, nodes: Iterable[PostGradNode], owned: Ownership) -> Slice:
+        """A kernel's slice of its graph."""
+        mine = owned.executes | owned.recomputes
+        return cls(tuple(node.name for node in nodes if node.name in mine), owned.holds)
+
+
 @dataclass(slots=True)
 class GraphTraffic:
-    """The traffic of one compiled graph while it runs once.
+    """The traffic of one compiled graph while it runs once; `touched` tells of every post-grad node that ran alone."""
 
-    `touched` has for every post-grad node that was run alone what it reads of others, by their names: of a tensor that
-    is sliced, gathered or repeated less than there is.
-    """
-
-    touched: Mapping[str, Mapping[str, int]]
+    touched: Mapping[str, Touched]
     contents: Contents = field(default_factory=Contents)
     by_kernel: dict[str, tuple[Traffic, ...]] = field(default_factory=dict)
     untold: dict[str, str] = field(default_factory=dict)
@@ -85,7 +96,7 @@ class GraphTraffic:
         self.contents = Contents.of_inputs(names, values)
 
     def generated(
-        self, site: Site, row: str, function: Any, args: tuple[Any, ...], wrapper: wrappers.Wrapper, owned: Ownership
+        self, site: Site, row: str, function: Any, args: tuple[Any, ...], wrapper: wrappers.Wrapper, slice_: Slice
     ) -> None:
         """Note a generated kernel that was called: it reads and writes the tensors that it is given."""
         if site.kind in UNTOLD:
@@ -98,57 +109,54 @@ class GraphTraffic:
             if span is not None:
                 read = 0 if position in written and position not in updated else span.read
                 variable = site.arguments[position] if position < len(site.arguments) else None
-                spans.append(
-                    (span._replace(read=read, written=span.read if position in written else 0), variable or "")
-                )
-        self._note(row, spans, owned)
+                span = span._replace(read=read, written=span.read if position in written else 0)
+                spans.append((self._scattered(span, slice_), variable or ""))
+        self._note(row, spans, slice_)
 
-    def library(self, site: Site, row: str, spans: Sequence[Span], untold: str, owned: Ownership) -> None:
+    def library(self, site: Site, row: str, spans: Sequence[Span], untold: str, slice_: Slice) -> None:
         """Note a library call that was counted while it was made; `untold` says why its bytes are not known."""
         if untold:
             self.untold[row] = untold
         only = sum(span.written > 0 for span in spans) == 1
-        self._note(row, [(span, site.target or "" if only and span.written else "") for span in spans], owned)
+        self._note(row, [(span, site.target or "" if only and span.written else "") for span in spans], slice_)
 
-    def _note(self, row: str, spans: Sequence[tuple[Span, str]], owned: Ownership) -> None:
+    def _scattered(self, span: Span, slice_: Slice) -> Span:
+        """Of memory that another kernel began, and into which this one scatters, no more than that is touched."""
+        began = any(entry.writer for entry, _ in self.contents.at(span.first, span.end))
+        part = scattered_bytes(self.touched, slice_.executed, span.written) if span.written and began else None
+        return span if part is None else span._replace(read=part, written=part)
+
+    def _note(self, row: str, spans: Sequence[tuple[Span, str]], slice_: Slice) -> None:
         """Note what a call read, then what it wrote, of memory whose variable in the wrapper is given where known."""
         found: list[Traffic] = []
         made = [span for span, _ in spans if span.written and not span.read]
+        needed = needed_bytes(self.touched, slice_.executed, slice_.holds.values()) or {}
         for index, (span, variable) in enumerate(spans):
             if span.read and not _inside(span, made):
-                found += self._read(span, variable or f"{row}#{index}", owned)
+                found += self._read(span, variable or f"{row}#{index}", needed)
         for index, (span, variable) in enumerate(spans):
             if span.written:
                 buffer = variable or f"{row}#{index}"
-                node = owned.holds.get(variable, "")
+                node = slice_.holds.get(variable, "")
                 self.contents.put(Written(span.first, span.end, buffer, node, row))
                 found.append(Traffic(buffer=buffer, written_bytes=span.written))
         if row not in self.untold:
             self.by_kernel[row] = tuple(found)
 
-    def _read(self, span: Span, otherwise: str, owned: Ownership) -> list[Traffic]:
+    def _read(self, span: Span, otherwise: str, needed: Mapping[str, int]) -> list[Traffic]:
         """What a call read of one span; memory that nothing was seen to write is named `otherwise`."""
         known = self.contents.at(span.first, span.end)
         if not known and span.written:
             return []  # scratch: nothing was there before
         if not known:
             return [Traffic(buffer=otherwise, read_bytes=span.read)]
-        return [
-            Traffic(
-                buffer=entry.buffer,
-                writer=entry.writer,
-                read_bytes=self._needed(entry.node, round(span.read * part), owned),
-            )
-            for entry, part in known
-        ]
-
-    def _needed(self, node: str, whole: int, owned: Ownership) -> int:
-        """Of the bytes of a node's value those that the kernel's own nodes touch, where that is known of all."""
-        executed = owned.executes | owned.recomputes
-        if not node or not executed or not all(name in self.touched for name in executed):
-            return whole
-        needed = sum(self.touched[name].get(node, 0) for name in executed)
-        return min(whole, needed) if needed else whole
+        found: list[Traffic] = []
+        for entry, part in known:
+            node = self.touched[entry.node].base or entry.node if entry.node in self.touched else entry.node
+            whole = round(span.read * part)
+            nbytes = min(whole, needed.get(node, whole)) if not span.written else whole
+            found.append(Traffic(buffer=entry.buffer, writer=entry.writer, read_bytes=nbytes))
+        return found
 
 
 def _inside(span: Span, made: Sequence[Span]) -> bool:

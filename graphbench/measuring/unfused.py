@@ -17,10 +17,12 @@ from graphbench.errors import ContextLostError, JournalError, first_line
 from graphbench.execution.lowered import run_lowered
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
+from graphbench.isolate.costs import span_of
 from graphbench.measurements import Measurement, Status
 from graphbench.measuring.collectives import COLLECTIVE, is_collective
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import Call, Counted, Isolator, Verdict
+from graphbench.measuring.needs import Touched
 from graphbench.measuring.runs import unmeasured
 from graphbench.measuring.traffic import Contents, Written
 from graphbench.measuring.unit_sizes import result_bytes
@@ -77,7 +79,7 @@ def _isolate_ops(side: CompiledSide, args: Sequence[Any], isolator: Isolator, ti
     def visit(node: fx.Node, node_args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
         result, verdict = _isolate_op(side.graph.phase, node, node_args, kwargs, call, isolator)
         found[node.name] = verdict.measurement
-        side.touched[node.name] = _touched(verdict.counted, values)
+        side.touched[node.name] = _touched(verdict.counted, result, values)
         for span in verdict.counted.spans:
             if span.written:
                 values.put(Written(span.first, span.end, node.name, node.name, node.name))
@@ -144,13 +146,18 @@ def _isolate_op(
     return result, Verdict(unmeasured(VIEW)) if verdict.is_view else verdict
 
 
-def _touched(counted: Counted, values: Contents) -> dict[str, int]:
-    """Bytes that an op reads of others' values, by their names."""
-    found: dict[str, int] = {}
+def _touched(counted: Counted, result: Any, values: Contents) -> Touched:
+    """What an op reads of others' values by their names, makes and scatters; of a view, whose memory it shows."""
+    if counted.work is None or counted.work.reason:  # a view or an item of a result: it was not counted
+        spans = [span for tensor in tensors_of(result) if (span := span_of(tensor))]
+        shown = [entry.node for span in spans for entry, _ in values.at(span.first, span.end)]
+        return Touched(base=shown[0] if shown else "")
+    reads: dict[str, int] = {}
     for span in counted.spans:
         for entry, part in values.at(span.first, span.end) if span.read else ():
-            found[entry.node] = found.get(entry.node, 0) + round(span.read * part)
-    return found
+            reads[entry.node] = reads.get(entry.node, 0) + round(span.read * part)
+    made = sum(span.written for span in counted.spans)
+    return Touched(reads, made, counted.scattered_bytes)
 
 
 def post_grad_records(side: CompiledSide, reason: str) -> tuple[PostGradNode, ...]:

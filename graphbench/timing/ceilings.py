@@ -5,7 +5,7 @@ Nothing here comes from a data sheet. The best of several ways to do each thing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,9 +21,8 @@ from graphbench.tensors import device_allocations
 from graphbench.timing import loop
 from graphbench.timing.base import Timer
 
-BLOCK_BYTES: Final = {"cpu": 1 << 28, "cuda": 1 << 30}
-"""Size of what is copied: many times what any cache holds."""
-SMALLEST_BLOCK_BYTES: Final = 1 << 26
+BLOCK_BYTES: Final[Mapping[str, tuple[int, ...]]] = {"cpu": (1 << 28,), "cuda": (1 << 28, 1 << 30)}
+"""Sizes of what is copied: many times what a cache holds."""
 SIDES: Final = {"cpu": (512, 1024), "cuda": (4096, 8192)}
 """Sides of the square matrices that are multiplied."""
 TF32: Final = "tf32"
@@ -99,16 +98,23 @@ class _Search:
         self.policy = replace(policy, min_samples=5, max_samples=50)
 
     def bandwidths(self) -> None:
-        """Copies, reads and writes of blocks that no cache holds."""
-        nbytes = BLOCK_BYTES.get(self.kind, BLOCK_BYTES["cuda"])
-        if self.room_bytes is not None:
-            nbytes = min(nbytes, self.room_bytes // 4)
-        if nbytes < SMALLEST_BLOCK_BYTES:
-            self.missing.append(f"copy, read and write: {self.room_bytes} bytes are free, too few to leave the caches")
-            return
-        source = torch.ones(nbytes // 4, device=self.device)
+        """Copies, reads and writes of blocks that no cache holds, at the best of their sizes."""
+        sizes = BLOCK_BYTES.get(self.kind, BLOCK_BYTES["cuda"])
+        room = self.room_bytes if self.room_bytes is not None else 4 * max(sizes)
+        fitting = [size for size in sizes if 4 * size <= room]
+        if not fitting:
+            self.missing.append(f"copy, read and write: {room} bytes are free, {4 * min(sizes)} are needed")
+        best: dict[CeilingKind, tuple[float, str]] = {}
+        for size in fitting:
+            for kind, rate, how in self._rates_of(size):
+                best[kind] = max(best.get(kind, (0.0, "")), (rate, how))
+        for kind, (rate, how) in best.items():
+            self._put(kind, rate, how)
+
+    def _rates_of(self, size: int) -> Iterator[tuple[CeilingKind, float, str]]:
+        """Rates of blocks of one size, in bytes per second, each with how it was reached."""
+        source = torch.ones(size // 4, device=self.device)
         target = torch.empty_like(source)
-        size = source.nbytes
         total = torch.empty((), device=self.device)
         ways: tuple[tuple[CeilingKind, str, int, Callable[[], object]], ...] = (
             ("copy", "copy_", 2 * size, lambda: target.copy_(source)),
@@ -117,22 +123,23 @@ class _Search:
             ("read", "amax", size, lambda: torch.amax(source, dim=0, out=total)),
             ("write", "fill_", size, lambda: target.fill_(1.0)),
         )
-        best: dict[CeilingKind, tuple[float, str]] = {}
         for kind, name, amount, call in ways:
             rate = self._rate(_Work(name, self.device, call, float(amount)))
             if rate is not None:
-                best[kind] = max(best.get(kind, (0.0, "")), (rate, f"{name} of {size} bytes"))
-        for known, (rate, how) in best.items():
-            self._put(known, rate, how)
+                yield kind, rate, f"{name} of {size} bytes"
 
     def shortest(self) -> None:
         """The time of a kernel that does next to nothing; unknown where an instrument counts launching too."""
         if self.kind == "cpu" or self.timer.name in EVENT_TIMERS:
             return
         one = torch.ones((), device=self.device)
-        shortest_ns = self._shortest_ns(_Work("mul", self.device, lambda: torch.mul(one, one, out=one)))
-        if shortest_ns is not None:
-            self._put("launch", shortest_ns, "mul of one element")
+        ways = (("mul", lambda: torch.mul(one, one, out=one)), ("fill_", lambda: one.fill_(1.0)))
+        found = [
+            (time_ns, name) for name, call in ways if (time_ns := self._shortest_ns(_Work(name, self.device, call)))
+        ]
+        if found:
+            shortest_ns, name = min(found)
+            self._put("launch", shortest_ns, f"{name} of one element")
 
     def product(self, arithmetic: str) -> None:
         """Square matrix products, at the best of two sizes."""
