@@ -5,7 +5,7 @@ Nothing here comes from a data sheet. The best of several ways to do each thing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,9 +21,11 @@ from graphbench.tensors import device_allocations
 from graphbench.timing import loop
 from graphbench.timing.base import Timer
 
-BLOCK_BYTES: Final[Mapping[str, tuple[int, ...]]] = {"cpu": (1 << 28,), "cuda": (1 << 28, 1 << 30)}
-"""Sizes of what is copied: many times what a cache holds."""
-SIDES: Final = {"cpu": (512, 1024), "cuda": (4096, 8192)}
+CPU_BLOCKS: Final = (1 << 28,)
+DEVICE_BLOCKS: Final = (1 << 28, 1 << 30)
+"""Sizes in bytes of what is copied: many times what a cache holds."""
+CPU_SIDES: Final = (512, 1024)
+DEVICE_SIDES: Final = (4096, 8192)
 """Sides of the square matrices that are multiplied."""
 TF32: Final = "tf32"
 FLOAT8: Final = "float8"
@@ -99,7 +101,7 @@ class _Search:
 
     def bandwidths(self) -> None:
         """Copies, reads and writes of blocks that no cache holds, at the best of their sizes."""
-        sizes = BLOCK_BYTES.get(self.kind, BLOCK_BYTES["cuda"])
+        sizes = CPU_BLOCKS if self.kind == "cpu" else DEVICE_BLOCKS
         room = self.room_bytes if self.room_bytes is not None else 4 * max(sizes)
         fitting = [size for size in sizes if 4 * size <= room]
         if not fitting:
@@ -144,7 +146,7 @@ class _Search:
     def product(self, arithmetic: str) -> None:
         """Square matrix products, at the best of two sizes."""
         rates: list[tuple[float, int]] = []
-        for side in SIDES.get(self.kind, SIDES["cuda"]):
+        for side in CPU_SIDES if self.kind == "cpu" else DEVICE_SIDES:
             if self.room_bytes is not None and 3 * side * side * 8 > self.room_bytes:
                 continue
             with _precision(arithmetic):

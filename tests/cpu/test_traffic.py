@@ -1,0 +1,109 @@
+"""Traffic of real kernels: buffers by who wrote them, and no byte more of them than the kernel's nodes need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+import graphbench
+from graphbench.cost_checks import check_costs
+from graphbench.measuring.traffic import Contents, Written
+from graphbench.records import KernelRecord, ProfileRecord
+
+ROWS, WIDTH, WORDS = 32, 64, 1000
+
+
+class Model(nn.Module):
+    """Rows gathered from a table, a product, two halves of it, and a loss that gathers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(WORDS, WIDTH)
+        self.up = nn.Linear(WIDTH, 2 * WIDTH, bias=False)
+
+    def forward(self, words: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        left, right = self.up(self.table(words)).chunk(2, dim=-1)
+        return F.cross_entropy(F.gelu(left) * right, target)
+
+
+@pytest.fixture(scope="module")
+def record() -> Iterator[ProfileRecord]:
+    torch.manual_seed(0)
+    graphbench.reset()
+    model = torch.compile(Model(), backend="graphbench")
+    words = torch.arange(ROWS) % 10  # ten different rows
+    model(words, torch.zeros(ROWS, dtype=torch.int64)).backward()
+    yield graphbench.measure(repeat=2, warmup=1, ceilings="off", progress=False).record
+    graphbench.reset()
+
+
+def kernels(record: ProfileRecord, phase: str = "forward") -> list[KernelRecord]:
+    return [kernel for kernel in record.regions[0].kernels if kernel.phase == phase]
+
+
+def test_of_a_table_that_is_gathered_from_the_rows_are_read(record: ProfileRecord) -> None:
+    first = kernels(record)[0]
+    assert sorted(entry.read_bytes for entry in first.traffic if entry.read_bytes) == [ROWS * 8, 10 * WIDTH * 4]
+
+
+def test_a_library_call_reads_its_matrices_and_writes_its_result(record: ProfileRecord) -> None:
+    mm = next(kernel for kernel in kernels(record) if "mm" in kernel.name)
+    read = sum(entry.read_bytes for entry in mm.traffic)
+    written = sum(entry.written_bytes for entry in mm.traffic)
+    assert (read, written) == ((ROWS * WIDTH + 2 * WIDTH * WIDTH) * 4, ROWS * 2 * WIDTH * 4)
+
+
+def test_what_a_kernel_reads_names_the_kernel_that_wrote_it(record: ProfileRecord) -> None:
+    gather, mm, *_ = kernels(record)
+    passed = [entry for entry in mm.traffic if entry.writer == gather.key]
+    assert [entry.read_bytes for entry in passed] == [ROWS * WIDTH * 4]
+    assert passed[0].buffer in {entry.buffer for entry in gather.traffic if entry.written_bytes}
+
+
+def test_both_halves_of_a_product_are_read_once(record: ProfileRecord) -> None:
+    _, mm, pointwise, *_ = kernels(record)
+    assert sum(entry.read_bytes for entry in pointwise.traffic if entry.writer == mm.key) == ROWS * 2 * WIDTH * 4
+
+
+def test_every_kernel_of_forward_and_backward_has_its_traffic(record: ProfileRecord) -> None:
+    assert all(kernel.traffic and not kernel.untold for kernel in record.regions[0].kernels)
+    assert kernels(record, "backward")
+    check_costs("record", record)
+
+
+def test_compiling_took_time(record: ProfileRecord) -> None:
+    region = record.regions[0]
+    assert region.forward.compile_ns is not None
+    assert region.backward.compile_ns is not None
+    assert region.forward.compile_ns > 10_000_000  # Dynamo, AOTAutograd and Inductor take more than that for any graph
+    assert region.backward.compile_ns > 1_000_000
+
+
+def test_refusals_are_of_kernels_that_share_a_buffer(record: ProfileRecord) -> None:
+    region = record.regions[0]
+    buffers = {kernel.key: {entry.buffer for entry in kernel.traffic} for kernel in region.kernels}
+    assert all(buffers[refusal.first] & buffers[refusal.second] for refusal in region.refusals)
+
+
+def test_memory_that_is_written_over_is_forgotten() -> None:
+    contents = Contents()
+    contents.put(Written(0, 100, "old", "", "k1"))
+    contents.put(Written(0, 100, "new", "", "k2"))
+    assert [(entry.buffer, part) for entry, part in contents.at(0, 100)] == [("new", 1.0)]
+
+
+def test_pieces_share_what_is_read_over_them_by_size() -> None:
+    contents = Contents()
+    contents.put(Written(0, 25, "left", "", "k1"))
+    contents.put(Written(25, 100, "right", "", "k2"))
+    assert [(entry.buffer, part) for entry, part in contents.at(0, 100)] == [("left", 0.25), ("right", 0.75)]
+
+
+def test_memory_that_nobody_wrote_is_unknown() -> None:
+    contents = Contents()
+    contents.put(Written(0, 25, "left", "", "k1"))
+    assert contents.at(25, 50) == []
