@@ -93,14 +93,17 @@ def _no_flops(work: Work) -> str:
     return work.reason or NO_FORMULA
 
 
-def kernel_cost(kernel: KernelRecord, post_grad: Mapping[str, PostGradNode]) -> Cost:
+def kernel_cost(
+    kernel: KernelRecord, post_grad: Mapping[str, PostGradNode], unfused: Cost | None = None
+) -> Cost:
     """What one call of a kernel has to do: the FLOPs of what it executes, the bytes that it gets and gives.
 
     Args:
         kernel: the kernel.
         post_grad: the post-grad nodes of its phase by name, as `of_phase` gives them.
+        unfused: their `unfused_cost`, where it is known already.
     """
-    unfused = unfused_cost(kernel, post_grad)
+    unfused = unfused or unfused_cost(kernel, post_grad)
     untold = "" if kernel.traffic else kernel.untold or NOT_COUNTED
     return Cost(
         flops=unfused.flops,
