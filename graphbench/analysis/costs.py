@@ -93,9 +93,7 @@ def _no_flops(work: Work) -> str:
     return work.reason or NO_FORMULA
 
 
-def kernel_cost(
-    kernel: KernelRecord, post_grad: Mapping[str, PostGradNode], unfused: Cost | None = None
-) -> Cost:
+def kernel_cost(kernel: KernelRecord, post_grad: Mapping[str, PostGradNode], unfused: Cost | None = None) -> Cost:
     """What one call of a kernel has to do: the FLOPs of what it executes, the bytes that it gets and gives.
 
     Args:
