@@ -120,6 +120,6 @@ def format_ratio(ratio: float | None) -> str:
     return f"{text if len(text) <= 5 or abs(ratio) >= 1 else f'{ratio:.3f}'}x"
 
 
-def count_text(count: int, what: str) -> str:
-    """Such as `1 node` or `2 nodes`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def count_text(count: int, what: str, several: str = "") -> str:
+    """Such as `1 node` or `2 nodes`; `several` is the plural, where no `s` makes it."""
+    return f"{count} {what}" if count == 1 else f"{count} {several or f'{what}s'}"

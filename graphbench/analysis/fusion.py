@@ -32,8 +32,8 @@ class FusionRow:
     is what one isolated call did there.
 
     `cost` and `limit` are of one isolated call, bytes of all: `eager_bytes` its share of what its nodes move alone,
-    `unfused_bytes` what its post-grad nodes move one by one, `moved_bytes` what it moves itself. `removed_bytes = eager -
-    moved` is the traffic that fusion removed; `no_removed` says why it is `None`.
+    `unfused_bytes` what its post-grad nodes move one by one, `moved_bytes` what it moves itself.
+    `removed_bytes = eager - moved` is the traffic that fusion removed; `no_removed` says why it is `None`.
     """
 
     region: str

@@ -1,4 +1,4 @@
-"""Did fusion pay in all: time and traffic of a whole profile, what stays far from its limit, what is suspicious. Pure."""
+"""Did fusion pay in all: time and traffic of a whole profile, what is far from its limit and what suspicious. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from graphbench.analysis.costs import node_cost
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.missing import expected_backwards
 from graphbench.analysis.roofline import NO_CEILINGS, Limit
+from graphbench.analysis.rows import ProfileRows
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.views import NodeRow
 from graphbench.records import RegionRecord
@@ -69,16 +70,9 @@ class FusionTotals:
     no_limits: str = ""
 
 
-def fusion_totals(
-    regions: Sequence[RegionRecord], nodes: Sequence[NodeRow], fusions: Sequence[FusionRow]
-) -> FusionTotals:
-    """Sum up rows; names carry their region's where there are several.
-
-    Args:
-        regions: all regions of a profile.
-        nodes: their rows.
-        fusions: those of their kernels.
-    """
+def fusion_totals(regions: Sequence[RegionRecord], rows: ProfileRows) -> FusionTotals:
+    """Sum up the rows of all regions of a profile; names carry their region's where there are several."""
+    nodes, fusions = rows.nodes, rows.fusions
     many = len(regions) > 1
     far = [row for row in fusions if _is_far(row.limit)]
     time_ns = sum(row.fused_ns or 0.0 for row in fusions)

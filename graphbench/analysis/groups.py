@@ -164,7 +164,8 @@ def _add_nodes(sums: dict[str, _Sums], region: RegionRecord, homes: Mapping[str,
         found = _group_of(sums, homes[node.name])
         found.nodes += 1
         found.add("eager", region.key, node.name, digest.median(node.isolated))
-        found.add("eager_bytes", region.key, node.name, node_cost(node).moved_bytes)
+        if node.kind != "view":
+            found.add("eager_bytes", region.key, node.name, node_cost(node).moved_bytes)
         if ("forward", node.name) not in worked_for:
             found.add("compiled", region.key, node.name, None if node.fate.kind in NOT_COMPILED else 0.0)
         if node.name in backwards:

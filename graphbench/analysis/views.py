@@ -38,8 +38,8 @@ class NodeRow:
 
     `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed from
     the real call's. `backward` is the isolated measurement of its own eager backward, whose figures are named so;
-    `compiled` is the node's part of its kernels, forward and backward. `ceilings` are its device's. Figures are worked
-    out when asked for: most rows of a large profile are never shown.
+    `compiled` is the node's part of its kernels, forward and backward. `cost` and `limit` are of its isolated call,
+    `ceilings` its device's. Other figures are worked out when asked for: most rows of a large profile are never shown.
     """
 
     region: str
@@ -59,6 +59,8 @@ class NodeRow:
     total_ns: float
     digest: Digest
     ceilings: Ceilings
+    cost: Cost
+    limit: Limit
 
     @property
     def outputs(self) -> str:
@@ -128,14 +130,24 @@ class NodeRow:
         return DeviceFacts(self.node.isolated, self.digest)
 
     @property
-    def cost(self) -> Cost:
-        """What it has to do."""
-        return node_cost(self.node)
+    def moved_bytes(self) -> float | None:
+        """What it reads and writes; `None` for a view, which is no news."""
+        return None if self.kind == "view" else self.cost.moved_bytes
 
     @property
-    def limit(self) -> Limit:
-        """Its isolated call against its limit."""
-        return node_limit(self.node, "forward", self.cost, self.ceilings, self.digest)
+    def limit_ns(self) -> float | None:
+        """How long its isolated call takes at the limit."""
+        return self.limit.time_ns
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Bytes per second that its isolated call moved."""
+        return self.cost.bytes_per_s(self.isolated_p50_ns)
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """FLOP per second of its isolated call."""
+        return self.cost.flops_per_s(self.isolated_p50_ns)
 
     @property
     def backward_cost(self) -> Cost:
@@ -250,7 +262,7 @@ def _node_row(
     position: int,
     node: NodeRecord,
 ) -> NodeRow:
-    isolated = node.isolated
+    isolated, cost = node.isolated, node_cost(node)
     return NodeRow(
         region=region,
         position=position,
@@ -269,6 +281,8 @@ def _node_row(
         total_ns=total_ns,
         digest=digest,
         ceilings=ceilings,
+        cost=cost,
+        limit=node_limit(node, "forward", cost, ceilings, digest),
     )
 
 

@@ -13,6 +13,7 @@ from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import NodeRow
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.device_columns import COUNT_COLUMN, LAUNCH_COLUMNS, in_csv
+from graphbench.report.limit_columns import BACKWARD_LIMIT_COLUMNS, LIMIT_COLUMNS, NODE_TRAFFIC_COLUMN
 from graphbench.report.names import shorten_fate, shorten_head, shorten_source, shorten_tail
 from graphbench.units import format_bytes
 
@@ -75,6 +76,9 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="max", key="isolated_max", kind="time", get=_of_isolated(lambda s: s.maximum), shown="wide"),
     Column(name="p90/\np50", key="isolated_p90_over_p50", kind="number", get=_of_isolated(tail_ratio), shown="wide"),
     Column(name="n", key="samples", kind="number", get=_of_isolated(lambda s: s.n), shown="wide"),
+    *LIMIT_COLUMNS,
+    NODE_TRAFFIC_COLUMN,
+    *BACKWARD_LIMIT_COLUMNS,
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
     Column(
@@ -137,7 +141,7 @@ def _training_columns() -> Iterator[Column[NodeRow]]:
     for column in NODE_COLUMNS:
         if column.key == "isolated_p50":
             yield from (replace(known[key], name=name, shown="always") for key, name in _SIDE_BY_SIDE.items())
-        elif column.key in ("isolated_p90", "backward_in_graph"):
+        elif column.key in ("isolated_p90", "backward_in_graph", "backward_bound", "backward_limit"):
             yield replace(column, shown="wide")
         elif column.key not in _SIDE_BY_SIDE:
             yield column

@@ -1,0 +1,204 @@
+"""Columns of what rows have to do and how far they are from their limit, of nodes, their backwards and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from graphbench.analysis.costs import Cost
+from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.roofline import Limit
+from graphbench.analysis.views import NodeRow
+from graphbench.report.column import Column, RowT
+from graphbench.units import UNKNOWN, format_traffic
+
+GIGA: Final = 1e9
+TERA: Final = 1e12
+WHOLE: Final = 9
+"""As `shrink`: `latency` cut would be no word."""
+
+
+class Limited(Protocol):
+    """A row whose cost and limit may be known; of one call, but for `limit_ns`."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it has to do."""
+
+    @property
+    def limit(self) -> Limit:
+        """How far it is from what its device was seen to do."""
+
+    @property
+    def limit_ns(self) -> float | None:
+        """How long it takes at the limit."""
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Bytes per second that it moved."""
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """FLOP per second."""
+
+
+def _mark(limit: Limit) -> str:
+    """`!`: beyond the limit, which says that a count or a ceiling is wrong."""
+    return "!" if limit.suspicious else ""
+
+
+def _traffic(get: Callable[[RowT], float | None]) -> Callable[[RowT], object]:
+    """Bytes as a table shows them."""
+
+    def brief(row: RowT) -> object:
+        moved = get(row)
+        return None if moved is None else format_traffic(moved)
+
+    return brief
+
+
+def _in(unit: float, amount: float | None) -> float | None:
+    return None if amount is None else amount / unit
+
+
+def _no_cost(cost: Cost) -> str:
+    """Why FLOPs or bytes are not known, each reason once."""
+    return "; ".join(dict.fromkeys(reason for reason in (cost.no_bytes, cost.no_flops) if reason))
+
+
+LIMIT_COLUMNS: tuple[Column[Limited], ...] = (
+    Column(name="bound", key="bound", kind="text", get=lambda row: row.limit.bound, shrink=WHOLE, missing=UNKNOWN),
+    Column(
+        name="of\nlimit",
+        key="limit",
+        kind="fraction",
+        get=lambda row: row.limit.part,
+        marks=lambda row: _mark(row.limit),
+        missing=UNKNOWN,
+    ),
+    Column(name="at\nlimit", key="at_limit", kind="time", get=lambda row: row.limit_ns, shown="wide", missing=UNKNOWN),
+    Column(
+        name="GB/s",
+        key="bytes_per_s",
+        kind="number",
+        get=lambda row: row.bytes_per_s,
+        brief=lambda row: _in(GIGA, row.bytes_per_s),
+        shown="wide",
+        missing=UNKNOWN,
+    ),
+    Column(
+        name="TFLOP\n/s",
+        key="flops_per_s",
+        kind="number",
+        get=lambda row: row.flops_per_s,
+        brief=lambda row: _in(TERA, row.flops_per_s),
+        shown="wide",
+        missing=UNKNOWN,
+    ),
+    Column(
+        name="FLOP/\nbyte",
+        key="flop_per_byte",
+        kind="number",
+        get=lambda row: row.cost.intensity,
+        shown="wide",
+        missing=UNKNOWN,
+    ),
+    Column(name="FLOP", key="flops", kind="number", get=lambda row: row.cost.flops, shown="csv"),
+    Column(name="arithmetic", key="arithmetic", kind="text", get=lambda row: row.cost.arithmetic, shown="csv"),
+    Column(name="read", key="read_bytes", kind="number", get=lambda row: row.cost.read_bytes, shown="csv"),
+    Column(name="written", key="written_bytes", kind="number", get=lambda row: row.cost.written_bytes, shown="csv"),
+    Column(name="no cost", key="cost_reason", kind="text", get=lambda row: _no_cost(row.cost), shown="csv"),
+    Column(name="no limit", key="limit_reason", kind="text", get=lambda row: row.limit.reason, shown="csv"),
+    Column(name="suspicious", key="suspicious", kind="text", get=lambda row: row.limit.suspicious, shown="csv"),
+)
+
+NODE_TRAFFIC_COLUMN: Column[NodeRow] = Column(
+    name="moved",
+    key="moved_bytes",
+    kind="number",
+    get=lambda row: row.moved_bytes,
+    brief=_traffic(lambda row: row.moved_bytes),
+    shown="wide",
+    missing=UNKNOWN,
+)
+
+FUSION_TRAFFIC_COLUMNS: tuple[Column[FusionRow], ...] = (
+    Column(
+        name="moved",
+        key="all_calls_moved_bytes",
+        kind="number",
+        get=lambda row: row.moved_bytes,
+        brief=_traffic(lambda row: row.moved_bytes),
+        shown="wide",
+        missing=UNKNOWN,
+    ),
+    Column(name="eager moved", key="eager_bytes", kind="number", get=lambda row: row.eager_bytes, shown="csv"),
+    Column(name="unfused moved", key="unfused_bytes", kind="number", get=lambda row: row.unfused_bytes, shown="csv"),
+    Column(
+        name="removed",
+        key="removed_bytes",
+        kind="number",
+        get=lambda row: row.removed_bytes,
+        brief=_traffic(lambda row: row.removed_bytes),
+        shown="wide",
+        missing=UNKNOWN,
+    ),
+    Column(name="not removed", key="removed_reason", kind="text", get=lambda row: row.no_removed, shown="csv"),
+)
+
+BACKWARD_LIMIT_COLUMNS: tuple[Column[NodeRow], ...] = (
+    Column(
+        name="bwd\nbound",
+        key="backward_bound",
+        kind="text",
+        get=lambda row: row.backward_limit.bound,
+        shown="csv",
+        shrink=WHOLE,
+        missing=UNKNOWN,
+    ),
+    Column(
+        name="bwd of\nlimit",
+        key="backward_limit",
+        kind="fraction",
+        get=lambda row: row.backward_limit.part,
+        marks=lambda row: _mark(row.backward_limit),
+        shown="csv",
+        missing=UNKNOWN,
+    ),
+    Column(
+        name="bwd at limit",
+        key="backward_at_limit",
+        kind="time",
+        get=lambda row: row.backward_limit.time_ns,
+        shown="csv",
+    ),
+    Column(name="bwd FLOP", key="backward_flops", kind="number", get=lambda row: row.backward_cost.flops, shown="csv"),
+    Column(
+        name="bwd read",
+        key="backward_read_bytes",
+        kind="number",
+        get=lambda row: row.backward_cost.read_bytes,
+        shown="csv",
+    ),
+    Column(
+        name="bwd written",
+        key="backward_written_bytes",
+        kind="number",
+        get=lambda row: row.backward_cost.written_bytes,
+        shown="csv",
+    ),
+    Column(
+        name="bwd no limit",
+        key="backward_limit_reason",
+        kind="text",
+        get=lambda row: row.backward_limit.reason,
+        shown="csv",
+    ),
+    Column(
+        name="bwd suspicious",
+        key="backward_suspicious",
+        kind="text",
+        get=lambda row: row.backward_limit.suspicious,
+        shown="csv",
+    ),
+)
