@@ -24,7 +24,7 @@ def fusion_lines(found: FusionTotals, before_after: Sequence[BeforeAfter]) -> It
     if found.no_limits:
         yield f"limits: {UNKNOWN}: {found.no_limits}"
     if found.slower:
-        yield f"slower: {count_text(len(found.slower), 'kernel')} than the nodes replaced: {names_text(found.slower)}"
+        yield f"slower than what it replaced: {count_text(len(found.slower), 'kernel')}: {names_text(found.slower)}"
     if found.far:
         share = f" with {format_percent(found.far_share)} of kernel time" if found.far_share is not None else ""
         far = f"{count_text(len(found.far), 'kernel')} below {format_percent(FAR, decimals=0)} of it{share}"
@@ -36,7 +36,7 @@ def fusion_lines(found: FusionTotals, before_after: Sequence[BeforeAfter]) -> It
 
 
 def _times(at_limit: AtLimit, before_after: Sequence[BeforeAfter]) -> str:
-    """Such as `eager 2.28 ms → unfused 3.18 ms → fused 1.22 ms → at the limit 740 µs (60.7 % of it reached)`."""
+    """Such as `eager 2.28 ms → unfused 3.18 ms → fused 1.22 ms → at the limit 740 µs (60.7 % reached)`."""
     isolated = [line for line in before_after if line.basis == "isolated"]
     line = next((line for line in isolated if line.part == "both"), isolated[0])
     timed = line.timed or Timed()
@@ -57,7 +57,7 @@ def _times(at_limit: AtLimit, before_after: Sequence[BeforeAfter]) -> str:
             f"of {at_limit.kernels} of {at_limit.timed} kernels, which take {format_duration(at_limit.fused_ns)}"
         )
     if at_limit.fused_ns:
-        notes.append(f"{format_percent(at_limit.limit_ns / at_limit.fused_ns)} of it reached")
+        notes.append(f"{format_percent(at_limit.limit_ns / at_limit.fused_ns)} reached")
     return f"{' → '.join(told)} ({'; '.join(notes)})"
 
 
@@ -70,5 +70,12 @@ def _traffic(removed: Removed) -> str:
     less = removed.removed_bytes
     words = f"fusion removed {format_traffic(less)}" if less >= 0 else f"fusion added {format_traffic(-less)}"
     part = f", {format_percent(abs(less) / removed.eager_bytes)} of eager's" if removed.eager_bytes else ""
-    among = "" if removed.whole else f" (of {removed.kernels} of {removed.of} kernels, whose traffic is known)"
-    return f"{' → '.join(steps)}: {words}{part}{among}"
+    return f"{' → '.join(steps)}: {words}{part}{_among(removed)}"
+
+
+def _among(removed: Removed) -> str:
+    if removed.whole:
+        return ""
+    if removed.kernels < removed.of:
+        return f" (of {removed.kernels} of {removed.of} kernels, whose traffic is known)"
+    return " (of what became kernels; not every node's traffic is known)"

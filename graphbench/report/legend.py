@@ -25,8 +25,8 @@ UNFUSED = "unfused: the kernel's post-grad nodes one by one, called eagerly"
 RECOMPUTED = "* in part of nodes that another kernel has computed before"
 TOGETHER = "+ after a verdict: that of the kernels that compute a node together, by their sum"
 BOUND = (
-    "bound: memory, compute, latency (no kernel is that short) or launch (the host takes longer to issue it); of "
-    "limit: time at the limit ÷ time of one call, by this device's ceilings; n/a: not known"
+    "bound: memory (mem), compute (comp), latency (lat: no kernel is shorter) or launch (the host takes longer than "
+    "the device); of limit: time at the limit ÷ time of one call, by the device's ceilings; n/a: not known"
 )
 BEYOND = "! in of limit: beyond it, which no row can be: see suspicious above"
 BATCH = (

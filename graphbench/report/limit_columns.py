@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from graphbench.analysis.costs import Cost
@@ -14,8 +15,7 @@ from graphbench.units import UNKNOWN, format_traffic
 
 GIGA: Final = 1e9
 TERA: Final = 1e12
-WHOLE: Final = 9
-"""As `shrink`: `latency` cut would be no word."""
+SHORT_BOUNDS: Final = MappingProxyType({"memory": "mem", "compute": "comp", "latency": "lat"})
 
 
 class Limited(Protocol):
@@ -40,6 +40,11 @@ class Limited(Protocol):
     @property
     def flops_per_s(self) -> float | None:
         """FLOP per second."""
+
+
+def shorten_bound(text: str, _width: int) -> str:
+    """A bound where there is little room; `launch` stays as it is."""
+    return SHORT_BOUNDS.get(text, text)
 
 
 def _mark(limit: Limit) -> str:
@@ -67,7 +72,15 @@ def _no_cost(cost: Cost) -> str:
 
 
 LIMIT_COLUMNS: tuple[Column[Limited], ...] = (
-    Column(name="bound", key="bound", kind="text", get=lambda row: row.limit.bound, shrink=WHOLE, missing=UNKNOWN),
+    Column(
+        name="bound",
+        key="bound",
+        kind="text",
+        get=lambda row: row.limit.bound,
+        shrink=6,
+        shorten=shorten_bound,
+        missing=UNKNOWN,
+    ),
     Column(
         name="of\nlimit",
         key="limit",
@@ -153,7 +166,8 @@ BACKWARD_LIMIT_COLUMNS: tuple[Column[NodeRow], ...] = (
         kind="text",
         get=lambda row: row.backward_limit.bound,
         shown="csv",
-        shrink=WHOLE,
+        shrink=6,
+        shorten=shorten_bound,
         missing=UNKNOWN,
     ),
     Column(

@@ -133,7 +133,7 @@ class _Tables:
         """The per-node table, its marks explained, and why times and limits are missing."""
         many = len(record.regions) > 1
         keys = node_sort_keys()
-        lines = self._table("Nodes, isolated", node_columns(rows), rows, keys, self._without(record))
+        lines = self._table("Nodes, isolated", node_columns(rows), rows, keys, self._without(record, rows))
         lines += legend(rows, many=many, wide=self._wide)
         lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
         lines += _reasons(_without_backward(record, rows))
@@ -150,7 +150,7 @@ class _Tables:
         many = len(record.regions) > 1
         title = "Fusions: a kernel's time against its nodes' eager time"
         keys = sort_keys(FUSION_COLUMNS, "all_calls_fused_p50")
-        lines = self._table(title, FUSION_COLUMNS, listed, keys, self._without(record))
+        lines = self._table(title, FUSION_COLUMNS, listed, keys, self._without(record, rows))
         lines += _folded(folded, [row for row in rows if row.phase == "backward"])
         lines += legend(rows, many=many, wide=self._wide)
         lines += balance_lines(record.regions, found.divided, self.digest)
@@ -193,9 +193,15 @@ class _Tables:
         lines += legend(shown, many=False, wide=self._wide)
         return [*lines, *_reasons([(row_name(row, False), reason) for row in rows for reason in row.reasons]), ""]
 
-    def _without(self, record: ProfileRecord) -> tuple[str, ...]:
-        """On the CPU a call's host time is its time: a column of its own would repeat it."""
-        return ("host",) if record.policy.timer == "wallclock" and not self._wide else ()
+    def _without(self, record: ProfileRecord, limited: Sequence[NodeRow] | Sequence[FusionRow] = ()) -> tuple[str, ...]:
+        """Columns that would repeat others: on the CPU a call's host time is its time.
+
+        Where limits are known, they take the room of host times (`launch` says which rows these matter for) and ratios.
+        """
+        if self._wide:
+            return ()
+        told = any(row.limit.bound for row in limited)
+        return ("host", "ratio") if told else ("host",) if record.policy.timer == "wallclock" else ()
 
     def _table(
         self,
