@@ -82,6 +82,11 @@ def format_traffic(moved_bytes: float | None) -> str:
     return _scaled(moved_bytes, "B", digits=4)
 
 
+def format_flops(flops: float | None) -> str:
+    """Write a number of FLOPs, such as `38.7 GFLOP`; `n/a` when unknown."""
+    return _scaled(flops, "FLOP", digits=3)
+
+
 def format_rate(per_s: float | None, unit: Literal["B/s", "FLOP/s"]) -> str:
     """Write a bandwidth or a rate of FLOPs, such as `4.12 TB/s`; `n/a` when unknown."""
     return _scaled(per_s, unit, digits=3)

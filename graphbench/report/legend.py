@@ -28,6 +28,10 @@ BOUND = (
     "bound: memory (mem), compute (comp), latency (lat: no kernel is shorter) or launch (the host takes longer than "
     "the device); of limit: time at the limit ÷ time of one call, by the device's ceilings; n/a: not known"
 )
+COSTS = (
+    "read, written, moved: distinct bytes, at least; FLOP: by torch's formulas, n/a where no op has one; removed: what "
+    "the nodes of a kernel move alone less what it moves"
+)
 BEYOND = "! in of limit: beyond it, which no row can be: see suspicious above"
 BATCH = (
     "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs; only rows "
@@ -74,6 +78,11 @@ def legend(rows: Rows, *, many: bool, wide: bool) -> list[str]:
     if any(row.device.batch_ns is not None for row in rows):
         lines.append(BATCH)
     return lines
+
+
+def is_costed(row: NodeRow | FusionRow) -> bool:
+    """Whether there is anything to tell of its cost and its limit."""
+    return bool(row.limit.bound or row.cost.moved_bytes or row.cost.flops)
 
 
 def _limit_legend(rows: Sequence[NodeRow | FusionRow]) -> list[str]:

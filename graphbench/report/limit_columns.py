@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -11,7 +12,7 @@ from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.roofline import Limit
 from graphbench.analysis.views import NodeRow
 from graphbench.report.column import Column, RowT
-from graphbench.units import UNKNOWN, format_traffic
+from graphbench.units import UNKNOWN, format_flops, format_traffic
 
 GIGA: Final = 1e9
 TERA: Final = 1e12
@@ -52,14 +53,20 @@ def _mark(limit: Limit) -> str:
     return "!" if limit.suspicious else ""
 
 
-def _traffic(get: Callable[[RowT], float | None]) -> Callable[[RowT], object]:
-    """Bytes as a table shows them."""
+def _bytes(name: str, key: str, get: Callable[[RowT], float | None]) -> Column[RowT]:
+    """A column of bytes, in tables with their unit."""
 
     def brief(row: RowT) -> object:
         moved = get(row)
         return None if moved is None else format_traffic(moved)
 
-    return brief
+    return Column(name=name, key=key, kind="number", get=get, brief=brief, shown="csv", missing=UNKNOWN)
+
+
+def always(columns: Sequence[Column[RowT]], *keys: str) -> tuple[Column[RowT], ...]:
+    """Columns of these keys, in that order, for a table that shows all of its columns."""
+    known = {column.key: column for column in columns}
+    return tuple(replace(known[key], shown="always") for key in keys)
 
 
 def _in(unit: float, amount: float | None) -> float | None:
@@ -89,14 +96,14 @@ LIMIT_COLUMNS: tuple[Column[Limited], ...] = (
         marks=lambda row: _mark(row.limit),
         missing=UNKNOWN,
     ),
-    Column(name="at\nlimit", key="at_limit", kind="time", get=lambda row: row.limit_ns, shown="wide", missing=UNKNOWN),
+    Column(name="at\nlimit", key="at_limit", kind="time", get=lambda row: row.limit_ns, shown="csv", missing=UNKNOWN),
     Column(
         name="GB/s",
         key="bytes_per_s",
         kind="number",
         get=lambda row: row.bytes_per_s,
         brief=lambda row: _in(GIGA, row.bytes_per_s),
-        shown="wide",
+        shown="csv",
         missing=UNKNOWN,
     ),
     Column(
@@ -105,7 +112,7 @@ LIMIT_COLUMNS: tuple[Column[Limited], ...] = (
         kind="number",
         get=lambda row: row.flops_per_s,
         brief=lambda row: _in(TERA, row.flops_per_s),
-        shown="wide",
+        shown="csv",
         missing=UNKNOWN,
     ),
     Column(
@@ -113,49 +120,33 @@ LIMIT_COLUMNS: tuple[Column[Limited], ...] = (
         key="flop_per_byte",
         kind="number",
         get=lambda row: row.cost.intensity,
-        shown="wide",
+        shown="csv",
         missing=UNKNOWN,
     ),
-    Column(name="FLOP", key="flops", kind="number", get=lambda row: row.cost.flops, shown="csv"),
+    Column(
+        name="FLOP",
+        key="flops",
+        kind="number",
+        get=lambda row: row.cost.flops,
+        brief=lambda row: None if row.cost.flops is None else format_flops(row.cost.flops),
+        shown="csv",
+        missing=UNKNOWN,
+    ),
     Column(name="arithmetic", key="arithmetic", kind="text", get=lambda row: row.cost.arithmetic, shown="csv"),
-    Column(name="read", key="read_bytes", kind="number", get=lambda row: row.cost.read_bytes, shown="csv"),
-    Column(name="written", key="written_bytes", kind="number", get=lambda row: row.cost.written_bytes, shown="csv"),
+    _bytes("read", "read_bytes", lambda row: row.cost.read_bytes),
+    _bytes("written", "written_bytes", lambda row: row.cost.written_bytes),
     Column(name="no cost", key="cost_reason", kind="text", get=lambda row: _no_cost(row.cost), shown="csv"),
     Column(name="no limit", key="limit_reason", kind="text", get=lambda row: row.limit.reason, shown="csv"),
     Column(name="suspicious", key="suspicious", kind="text", get=lambda row: row.limit.suspicious, shown="csv"),
 )
 
-NODE_TRAFFIC_COLUMN: Column[NodeRow] = Column(
-    name="moved",
-    key="moved_bytes",
-    kind="number",
-    get=lambda row: row.moved_bytes,
-    brief=_traffic(lambda row: row.moved_bytes),
-    shown="wide",
-    missing=UNKNOWN,
-)
+NODE_TRAFFIC_COLUMN: Column[NodeRow] = _bytes("moved", "moved_bytes", lambda row: row.moved_bytes)
 
 FUSION_TRAFFIC_COLUMNS: tuple[Column[FusionRow], ...] = (
-    Column(
-        name="moved",
-        key="all_calls_moved_bytes",
-        kind="number",
-        get=lambda row: row.moved_bytes,
-        brief=_traffic(lambda row: row.moved_bytes),
-        shown="wide",
-        missing=UNKNOWN,
-    ),
-    Column(name="eager moved", key="eager_bytes", kind="number", get=lambda row: row.eager_bytes, shown="csv"),
-    Column(name="unfused moved", key="unfused_bytes", kind="number", get=lambda row: row.unfused_bytes, shown="csv"),
-    Column(
-        name="removed",
-        key="removed_bytes",
-        kind="number",
-        get=lambda row: row.removed_bytes,
-        brief=_traffic(lambda row: row.removed_bytes),
-        shown="wide",
-        missing=UNKNOWN,
-    ),
+    _bytes("eager\nmoved", "eager_bytes", lambda row: row.eager_bytes),
+    _bytes("unfused\nmoved", "unfused_bytes", lambda row: row.unfused_bytes),
+    _bytes("fused\nmoved", "all_calls_moved_bytes", lambda row: row.moved_bytes),
+    _bytes("removed", "removed_bytes", lambda row: row.removed_bytes),
     Column(name="not removed", key="removed_reason", kind="text", get=lambda row: row.no_removed, shown="csv"),
 )
 
@@ -180,7 +171,7 @@ BACKWARD_LIMIT_COLUMNS: tuple[Column[NodeRow], ...] = (
         missing=UNKNOWN,
     ),
     Column(
-        name="bwd at limit",
+        name="bwd at\nlimit",
         key="backward_at_limit",
         kind="time",
         get=lambda row: row.backward_limit.time_ns,
@@ -216,3 +207,5 @@ BACKWARD_LIMIT_COLUMNS: tuple[Column[NodeRow], ...] = (
         shown="csv",
     ),
 )
+
+LIMIT_KEYS: Final = ("bound", "limit", "at_limit", "bytes_per_s", "flops_per_s", "flop_per_byte", "flops", "arithmetic")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.rows import ProfileRows, profile_rows
@@ -20,14 +21,14 @@ from graphbench.report.balance import balance_lines
 from graphbench.report.base import RenderOptions, check_options
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, find_sort
+from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS
 from graphbench.report.grid import build
 from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
-from graphbench.report.legend import launch_legend, legend
-from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
+from graphbench.report.legend import COSTS, is_costed, launch_legend, legend
+from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.overview import finding_lines, replay_lines, totals_aligns, totals_table
 from graphbench.report.step_table import (
     IDLE_EXPLAINED,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RowT = TypeVar("RowT")
+LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
 # Brackets are in every shape, as in f32[2,64]: they make a link only with what stands behind them.
 _MARKUP = re.compile(r"[\\|<*_`~$]|\](?=[(\[:])|(?<=\])\[")
 
@@ -119,6 +121,7 @@ def _nodes(record: ProfileRecord, nodes: Sequence[NodeRow], sort: str, top: int 
     rows = sort_rows(nodes, node_sort_keys(), sort, top)
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
     parts = ["## Nodes", _rows(node_columns(rows), rows, wide), _bullets(explained)]
+    parts += _limits(NODE_LIMIT_COLUMNS, rows, wide)
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:
         parts += ["### Launches", _rows(NODE_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
@@ -130,10 +133,17 @@ def _fusions(record: ProfileRecord, found: ProfileRows, top: int | None, wide: b
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
     explained += balance_lines(record.regions, found.divided, digest)
     parts = ["## Fusions", _rows(FUSION_COLUMNS, rows, wide), _bullets(explained)]
+    parts += _limits(FUSION_LIMIT_COLUMNS, rows, wide)
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:
         parts += ["### Launches, one call", _rows(FUSION_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
     return parts
+
+
+def _limits(columns: Sequence[Column[LimitedT]], rows: Sequence[LimitedT], wide: bool) -> list[str]:
+    if not wide or not any(map(is_costed, rows)):
+        return []
+    return ["### Limits", _rows(columns, list(filter(is_costed, rows)), wide), _bullets([COSTS])]
 
 
 def escape(text: str) -> str:

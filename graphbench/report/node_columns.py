@@ -13,7 +13,13 @@ from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import NodeRow
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.device_columns import COUNT_COLUMN, LAUNCH_COLUMNS, in_csv
-from graphbench.report.limit_columns import BACKWARD_LIMIT_COLUMNS, LIMIT_COLUMNS, NODE_TRAFFIC_COLUMN
+from graphbench.report.limit_columns import (
+    BACKWARD_LIMIT_COLUMNS,
+    LIMIT_COLUMNS,
+    LIMIT_KEYS,
+    NODE_TRAFFIC_COLUMN,
+    always,
+)
 from graphbench.report.names import shorten_fate, shorten_head, shorten_source, shorten_tail
 from graphbench.units import format_bytes
 
@@ -141,7 +147,7 @@ def _training_columns() -> Iterator[Column[NodeRow]]:
     for column in NODE_COLUMNS:
         if column.key == "isolated_p50":
             yield from (replace(known[key], name=name, shown="always") for key, name in _SIDE_BY_SIDE.items())
-        elif column.key in ("isolated_p90", "backward_in_graph", "backward_bound", "backward_limit"):
+        elif column.key in ("isolated_p90", "backward_in_graph"):
             yield replace(column, shown="wide")
         elif column.key not in _SIDE_BY_SIDE:
             yield column
@@ -165,4 +171,12 @@ NODE_LAUNCH_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns),
     COUNT_COLUMN,
     *LAUNCH_COLUMNS,
+)
+
+NODE_LIMIT_COLUMNS: tuple[Column[NodeRow], ...] = (
+    *(column for column in NODE_COLUMNS if column.key in ("region", "name", "op_type")),
+    Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns),
+    *always(LIMIT_COLUMNS, *LIMIT_KEYS, "read_bytes", "written_bytes"),
+    Column(name="bwd\np50", key="backward_isolated_p50", kind="time", get=lambda row: row.backward_p50_ns),
+    *always(BACKWARD_LIMIT_COLUMNS, "backward_bound", "backward_limit", "backward_at_limit"),
 )

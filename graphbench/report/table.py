@@ -22,15 +22,15 @@ from graphbench.report.balance import balance_lines
 from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, find_sort
+from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
 from graphbench.report.diff_table import render_diff
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.grid import Grid, build, draw, wrap
 from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
-from graphbench.report.legend import launch_legend, legend, row_name, without_limit
-from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
+from graphbench.report.legend import COSTS, is_costed, launch_legend, legend, row_name, without_limit
+from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.overview import (
     NAMES_SHOWN,
     finding_lines,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RowT = TypeVar("RowT")
+LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
 WIDE_WIDTH = 200
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
@@ -138,6 +139,7 @@ class _Tables:
         lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
         lines += _reasons(_without_backward(record, rows))
         lines += _reasons(without_limit(rows, many))
+        lines += self._limits("Limits of nodes, isolated", NODE_LIMIT_COLUMNS, rows, keys)
         ran = [row for row in rows if row.device.told] if self._wide else []
         if ran:
             lines += ["", *self._table("Launches of nodes, isolated", NODE_LAUNCH_COLUMNS, ran, keys)]
@@ -156,10 +158,23 @@ class _Tables:
         lines += balance_lines(record.regions, found.divided, self.digest)
         lines += _reasons([(row_name(row, many), cause) for row in rows for cause in row.causes])
         lines += _reasons(without_limit(rows, many))
+        lines += self._limits("Limits of kernels", FUSION_LIMIT_COLUMNS, rows, keys)
         ran = [row for row in rows if row.device.told] if self._wide else []
         if ran:
             lines += ["", *self._table("Launches of kernels, isolated, one call", FUSION_LAUNCH_COLUMNS, ran, keys)]
         return lines + launch_legend(ran)
+
+    def _limits(
+        self,
+        title: str,
+        columns: tuple[Column[LimitedT], ...],
+        rows: Sequence[LimitedT],
+        keys: Mapping[str, Callable[[LimitedT], object]],
+    ) -> list[str]:
+        """In a wide report, the table of costs and limits of the rows that have any."""
+        if not self._wide or not any(map(is_costed, rows)):
+            return []
+        return ["", *self._table(title, columns, list(filter(is_costed, rows)), keys), COSTS]
 
     def step(self, step: StepRecord, found: StepSummary) -> list[str]:
         """The parts of a recorded step, then its places, unless all of it is one."""
