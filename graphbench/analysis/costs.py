@@ -5,6 +5,7 @@ All of one call: a kernel that runs several times does so much each time.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -72,11 +73,16 @@ def post_grad_cost(node: PostGradNode) -> Cost:
     return NOTHING if moves_nothing(node) else _of_measured(node.isolated)
 
 
+@functools.lru_cache(maxsize=64)
+def _unknown(reason: str) -> Cost:
+    """Nothing is known, for this reason; most rows of a profile without counted work share one."""
+    return Cost(no_flops=reason, no_bytes=reason)
+
+
 def _of_measured(measured: Measurement) -> Cost:
     work = measured.work
     if work is None:
-        reason = NOT_COUNTED if measured.status == "ok" or not measured.reason else measured.reason
-        return Cost(no_flops=reason, no_bytes=reason)
+        return _unknown(NOT_COUNTED if measured.status == "ok" or not measured.reason else measured.reason)
     return Cost(
         flops=work.flops,
         arithmetic=work.arithmetic,

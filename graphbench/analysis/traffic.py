@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphbench.analysis.costs import Cost, kernel_cost, node_cost, of_phase, unfused_cost
 from graphbench.analysis.digest import Digest
@@ -86,8 +86,22 @@ def measured_limit(cost: Cost, measured: Measurement, ceilings: Ceilings, digest
     lies between two events holds the waiting for the host, and on the CPU both are one time: there, that a row is bound
     by its launch cannot be told.
     """
-    host_ns = digest.median(measured, "host_ns") if measured.timer == "cupti" else None
-    return limit_of(cost, digest.median(measured), ceilings, host_ns=host_ns, cache=measured.cache)
+    busy_ns = digest.median(measured)
+    limit = limit_of(cost, busy_ns, ceilings, cache=measured.cache)
+    if limit.bound is None or busy_ns is None or not _waits_for_host(measured, busy_ns, digest):
+        return limit
+    return replace(limit, bound="launch")
+
+
+def _waits_for_host(measured: Measurement, busy_ns: float, digest: Digest) -> bool:
+    """Whether issuing a call takes longer than the device needs for it."""
+    samples = measured.samples
+    if measured.timer != "cupti" or samples is None or not samples.host_ns:
+        return False
+    # The extremes settle it for most rows, without sorting hundreds of samples.
+    if max(samples.host_ns) <= busy_ns:
+        return False
+    return min(samples.host_ns) > busy_ns or (digest.median(measured, "host_ns") or 0.0) > busy_ns
 
 
 def node_limit(node: NodeRecord, phase: Phase, cost: Cost, ceilings: Ceilings, digest: Digest) -> Limit:
