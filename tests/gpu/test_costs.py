@@ -87,9 +87,7 @@ def test_fusing_gelu_and_mul_removed_two_passes_over_the_intermediate(region: Re
     assert row.verdict == "faster"
 
 
-def test_the_fused_kernel_stands_at_a_part_of_the_copy_ceiling(
-    region: RegionRecord, ceilings: Ceilings
-) -> None:
+def test_the_fused_kernel_stands_at_a_part_of_the_copy_ceiling(region: RegionRecord, ceilings: Ceilings) -> None:
     row = fused(region, ceilings)
     assert row.fused_ns is not None
     assert row.limit.bound == "memory"
