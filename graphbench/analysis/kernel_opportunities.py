@@ -1,0 +1,199 @@
+"""What kernels could give: those slower than what they replaced, far from their limit, that only copy, and so on. Pure.
+
+Every gain is of the kernels' own in-graph time in the step, and at most all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from graphbench.analysis.costs import kernel_cost, post_grad_cost
+from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.missed import missed_fusions
+from graphbench.analysis.opportunity import Found, Scene
+from graphbench.analysis.roofline import Bound, limit_of
+from graphbench.analysis.unfused import moves_nothing
+from graphbench.records import KernelRecord
+from graphbench.units import count_text, format_bytes, format_duration, format_percent
+
+FAR: Final = 0.7
+"""Kernels that reach less than this part of their limit are told."""
+SLOWER: Final = 1.05
+"""A kernel is slower than its post-grad nodes one by one from this ratio on; those have no interval to judge by."""
+COPIES: Final = frozenset({"clone", "copy", "contiguous"})
+CASTS: Final = frozenset({"_to_copy", "convert_element_type", "to"})
+_HOW: dict[Bound, str] = {
+    "memory": "bytes that it must move",
+    "compute": "its FLOPs",
+    "latency": "the shortest kernel",
+    "launch": "what it must move and compute",
+}
+
+
+def kernel_opportunities(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
+    """All of one region; `rows` are its fusions."""
+    yield from _slower(scene, rows)
+    yield from _far_from_limit(scene)
+    yield from _missed(scene)
+    yield from _copies(scene)
+    yield from _recomputed(scene)
+
+
+def _slower(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
+    """Kernels slower than their nodes were; those that compute a node together once, by their sum."""
+    by_key, told = {row.key: row for row in rows}, set[str]()
+    for row in rows:
+        if row.key in told:
+            continue
+        members = [row, *(by_key[key] for key in row.together)]
+        told.update(member.key for member in members)
+        against = _replaced(members)
+        fused_ns = _whole([member.fused_ns for member in members])
+        kernels = [scene.kernels[member.key] for member in members]
+        in_graph_ns = scene.time_ns(*kernels)
+        if against is None or fused_ns is None or in_graph_ns is None:
+            continue
+        what, base_ns = against
+        gain_ns = min((fused_ns - base_ns) * scene.runs(row.phase), in_graph_ns)
+        yield Found(
+            kind="slower",
+            what=f"slower than its nodes {what}: {format_duration(fused_ns)} against {format_duration(base_ns)}",
+            gain_ns=gain_ns,
+            kernels=kernels,
+        )
+
+
+def _replaced(members: Sequence[FusionRow]) -> tuple[str, float] | None:
+    """What kernels are slower than, and its time; `None` where nothing is known to be faster."""
+    fused_ns = _whole([member.fused_ns for member in members])
+    eager_ns = _whole([member.eager.p50_ns if member.eager else None for member in members])
+    unfused_ns = _whole([member.unfused_ns for member in members])
+    if members[0].verdict == "slower" and eager_ns is not None:
+        return "eager", eager_ns
+    lowest_ns = _whole([member.fused.p10 * max(1, member.calls) if member.fused else None for member in members])
+    if fused_ns is None or lowest_ns is None or unfused_ns is None:
+        return None
+    apart = lowest_ns > unfused_ns and fused_ns > SLOWER * unfused_ns
+    return ("one by one", unfused_ns) if apart else None
+
+
+def _far_from_limit(scene: Scene) -> Iterator[Found]:
+    for kernel in scene.region.kernels:
+        in_graph_ns, busy_ns = scene.time_ns(kernel), scene.digest.median(kernel.isolated)
+        if in_graph_ns is None or not busy_ns:
+            continue
+        cost = kernel_cost(kernel, scene.post_grad[kernel.phase])
+        limit = limit_of(cost, busy_ns, scene.ceilings, cache=kernel.isolated.cache)
+        if limit.part is None or limit.part >= FAR or limit.bound is None:
+            continue
+        yield Found(
+            kind="far from limit",
+            what=f"at {format_percent(limit.part, decimals=0)} of its limit, {_HOW[limit.bound]}",
+            gain_ns=in_graph_ns * (1 - limit.part),
+            kernels=[kernel],
+            note=f"{format_duration(busy_ns)} a call alone, {format_duration(limit.time_ns)} at the limit",
+        )
+
+
+def _missed(scene: Scene) -> Iterator[Found]:
+    for missed in missed_fusions(scene.region, scene.ceilings):
+        kernels = [scene.kernels[missed.first], scene.kernels[missed.second]]
+        in_graph_ns = scene.time_ns(*kernels)
+        if missed.saved_ns is None or in_graph_ns is None:
+            continue
+        parts = [f"{format_bytes(missed.read_bytes)} read again"]
+        parts += [f"{format_bytes(missed.written_bytes)} written for it"] if missed.written_bytes else []
+        said = f"the scheduler: {missed.reason}" if missed.reason else ""
+        yield Found(
+            kind="missed fusion",
+            what=f"not fused: {', '.join(parts)}",
+            gain_ns=min(missed.saved_ns * scene.runs(missed.phase), in_graph_ns),
+            kernels=kernels,
+            note="; ".join(filter(None, (missed.how, said))),
+        )
+
+
+def _copies(scene: Scene) -> Iterator[Found]:
+    """Kernels that compute nothing: a copy in another layout, or in another dtype."""
+    for kernel in scene.region.kernels:
+        in_graph_ns = scene.time_ns(kernel)
+        nodes = [scene.post_grad[kernel.phase].get(name) for name in kernel.executes]
+        targets = {node.target for node in nodes if node is not None and not moves_nothing(node)}
+        roles = {role.role for role in kernel.roles} - {"contributes"}
+        if in_graph_ns is None or None in nodes:
+            continue
+        if targets and targets <= COPIES | CASTS:
+            cast = not targets.isdisjoint(CASTS)
+            what = f"only copies{', to another dtype' if cast else ''}: {', '.join(sorted(targets))}"
+            yield Found(kind="cast" if cast else "copy", what=what, gain_ns=in_graph_ns, kernels=[kernel])
+        elif not targets and roles == {"prepares"}:
+            prepared = list(dict.fromkeys(role.node for role in kernel.roles if role.role == "prepares"))
+            what = f"only copies, into the layout that {', '.join(prepared[:2])} needs"
+            yield Found(kind="copy", what=what, gain_ns=in_graph_ns, kernels=[kernel])
+
+
+def _recomputed(scene: Scene) -> Iterator[Found]:
+    """Kernels in which computing values again takes longer than reading them would, had they been kept."""
+    for kernel in scene.region.kernels:
+        again = _again(kernel)
+        in_graph_ns, share = scene.time_ns(kernel), _share(scene, kernel, again)
+        if not again or in_graph_ns is None or share is None:
+            continue
+        kept_bytes = _kept_bytes(scene, kernel, again)
+        read_ns = None if kept_bytes is None else scene.ceilings.memory_ns(kept_bytes, 0)
+        if kept_bytes is None or read_ns is None:
+            continue
+        calls = max(1, kernel.calls) * scene.runs(kernel.phase)
+        gain_ns = in_graph_ns * share - calls * read_ns
+        if gain_ns > 0:
+            yield Found(
+                kind="recomputed",
+                what=f"computes {count_text(len(again), 'post-grad node')} again, longer than reading the result takes",
+                gain_ns=gain_ns,
+                kernels=[kernel],
+                note=f"keeping it takes {format_bytes(int(kept_bytes))} of memory meanwhile",
+            )
+
+
+def _again(kernel: KernelRecord) -> frozenset[str]:
+    """The post-grad nodes of a kernel whose values were computed before, in its own graph or in the forward."""
+    forward = {name for role in kernel.roles if role.role == "recomputes" for name in role.post_grad}
+    return frozenset(kernel.recomputes) | (forward & set(kernel.executes))
+
+
+def _share(scene: Scene, kernel: KernelRecord, again: frozenset[str]) -> float | None:
+    """Part of a kernel that falls to what it computes again, by the nodes' times one by one."""
+    times: dict[str, float] = {}
+    for name in kernel.executes:
+        node = scene.post_grad[kernel.phase].get(name)
+        if node is None:
+            return None
+        time_ns = 0.0 if moves_nothing(node) else scene.digest.median(node.isolated)
+        if time_ns is None:
+            return None
+        times[name] = time_ns
+    total_ns = sum(times.values())
+    return sum(times.get(name, 0.0) for name in again) / total_ns if total_ns else None
+
+
+def _kept_bytes(scene: Scene, kernel: KernelRecord, again: frozenset[str]) -> float | None:
+    """Bytes of the recomputed values that the rest of a kernel needs; without such a rest, of what it writes."""
+    nodes = scene.post_grad[kernel.phase]
+    waiting = [name for name in kernel.executes if name not in again]
+    needed, seen = set[str](), set(waiting)
+    while waiting:
+        for name in nodes[waiting.pop()].inputs:
+            if name in again and not moves_nothing(nodes[name]):
+                needed.add(name)
+            elif name in again and name not in seen:  # a view: what it is of
+                seen.add(name)
+                waiting.append(name)
+    if not needed:
+        return sum(entry.written_bytes for entry in kernel.traffic) if kernel.traffic else None
+    return _whole([post_grad_cost(nodes[name]).written_bytes for name in needed])
+
+
+def _whole(times: Sequence[float | None]) -> float | None:
+    known = [time for time in times if time is not None]
+    return sum(known) if len(known) == len(times) else None
