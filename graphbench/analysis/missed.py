@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -16,7 +16,14 @@ GENERATED: Final[frozenset[KernelKind]] = frozenset({"triton", "template", "cpp"
 EPILOGUE: Final = "epilogue of a library call: a template (max-autotune) could take it"
 PROLOGUE: Final = "prologue of a library call: a template (max-autotune) could take it"
 _TEMPLATES = ("mm", "linear", "convolution")
-_REDUCTIONS = ("triton_red_", "triton_per_")
+_REDUCING = frozenset(
+    (
+        *("sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "var", "var_mean"),
+        *("std", "logsumexp", "norm", "_softmax", "_log_softmax", "prepare_softmax_online", "cumsum", "cumprod"),
+        *("native_layer_norm", "native_group_norm", "native_batch_norm", "sort", "topk"),
+    )
+)
+"""What no template of a product takes along: its result needs more than one element of its input."""
 
 _Buffer = tuple[str, str]  # its name, and who wrote what is in it
 
@@ -68,7 +75,8 @@ def missed_fusions(region: RegionRecord, ceilings: Ceilings) -> list[MissedFusio
     found = []
     for phase in PHASES:
         kernels = [kernel for kernel in region.kernels if kernel.phase == phase]
-        graph = _Order(kernels)
+        targets = {node.name: node.target for node in region.post_grad if node.phase == phase}
+        graph = _Order(kernels, {k.key for k in kernels if any(targets.get(n) in _REDUCING for n in k.executes)})
         for (first, second), saved in _pairs(kernels, graph, kept if phase == "forward" else frozenset()).items():
             one, other = kernels[first], kernels[second]
             time_ns = ceilings.memory_ns(saved.read_bytes, saved.written_bytes)
@@ -83,21 +91,27 @@ def missed_fusions(region: RegionRecord, ceilings: Ceilings) -> list[MissedFusio
                 written_bytes=calls * saved.written_bytes,
                 saved_ns=None if time_ns is None else calls * time_ns,
                 reason=reasons.get(frozenset((one.key, other.key)), ""),
-                how=_how(one, other) or "",
+                how=_how(one, other, graph.reducing) or "",
             )
             found.append(missed)
     return found
 
 
 class _Order:
-    """Which kernels of one graph need which, directly or over others; kernels by their position in the wrapper."""
+    """Which kernels of one graph need which, directly or over others; kernels by their position in the wrapper.
 
-    def __init__(self, kernels: Sequence[KernelRecord]) -> None:
+    `reducing` are keys of those that reduce.
+    """
+
+    def __init__(self, kernels: Sequence[KernelRecord], reducing: Set[str]) -> None:
+        self.reducing = reducing
         self.position = {kernel.key: index for index, kernel in enumerate(kernels)}
         self._needs: list[list[int]] = []
         self._ancestors: list[int] = []  # a set of positions as the bits of a number
+        makers = {name: index for index, kernel in enumerate(kernels) for name in _made(kernel)}
         for index, kernel in enumerate(kernels):
-            writers = {self.position.get(entry.writer, index) for entry in kernel.traffic if entry.read_bytes}
+            writers = {self.position.get(entry.writer, index) for entry in _read(kernel, kernels, self.position)}
+            writers |= {makers.get(name, index) for name in kernel.reads}  # also of kernels whose traffic is not told
             needs = [writer for writer in writers if writer < index]
             ancestors = 0
             for writer in needs:
@@ -113,7 +127,7 @@ class _Order:
 def _pairs(kernels: Sequence[KernelRecord], graph: _Order, kept: frozenset[str]) -> Mapping[tuple[int, int], _Saved]:
     """What could be saved by pairs of positions."""
     found: dict[tuple[int, int], _Saved] = {}
-    for (buffer, writer), readers in _readers(kernels).items():
+    for (buffer, writer), readers in _readers(kernels, graph.position).items():
         first = graph.position.get(writer)
         if first is not None:
             for second, entry in readers:
@@ -135,14 +149,26 @@ def _add(found: dict[tuple[int, int], _Saved], first: int, second: int, buffer: 
     return saved
 
 
-def _readers(kernels: Sequence[KernelRecord]) -> dict[_Buffer, list[tuple[int, Traffic]]]:
+def _readers(kernels: Sequence[KernelRecord], position: Mapping[str, int]) -> dict[_Buffer, list[tuple[int, Traffic]]]:
     """The kernels that read each buffer as one kernel left it, in order."""
     readers: dict[_Buffer, list[tuple[int, Traffic]]] = {}
     for index, kernel in enumerate(kernels):
-        for entry in kernel.traffic:
-            if entry.read_bytes:
-                readers.setdefault((entry.buffer, entry.writer), []).append((index, entry))
+        for entry in _read(kernel, kernels, position):
+            readers.setdefault((entry.buffer, entry.writer), []).append((index, entry))
     return readers
+
+
+def _read(kernel: KernelRecord, kernels: Sequence[KernelRecord], position: Mapping[str, int]) -> Iterator[Traffic]:
+    """What a kernel reads; not memory that it is given again as scratch, with none of the values that it needs."""
+    for entry in kernel.traffic:
+        writer = position.get(entry.writer)
+        scratch = writer is not None and kernel.reads and _made(kernels[writer]).isdisjoint(kernel.reads)
+        if entry.read_bytes and not scratch:
+            yield entry
+
+
+def _made(kernel: KernelRecord) -> set[str]:
+    return set(kernel.executes) - set(kernel.recomputes)
 
 
 def _written(kernel: KernelRecord, buffer: str) -> int:
@@ -151,20 +177,20 @@ def _written(kernel: KernelRecord, buffer: str) -> int:
 
 def _may_be_one(kernels: Sequence[KernelRecord], graph: _Order, first: int, second: int) -> bool:
     one, other = kernels[first], kernels[second]
-    if max(1, one.calls) != max(1, other.calls) or _how(one, other) is None:
+    if max(1, one.calls) != max(1, other.calls) or _how(one, other, graph.reducing) is None:
         return False
     return not graph.stands_between(first, second)
 
 
-def _how(first: KernelRecord, second: KernelRecord) -> str | None:
+def _how(first: KernelRecord, second: KernelRecord, reducing: Set[str]) -> str | None:
     """What would have to change so that one kernel can do the work of both; `None` where none can."""
     kinds = {first.kind, second.kind}
     if kinds <= GENERATED:
         return None if {"cpp", "triton"} <= kinds else ""
     if first.kind == "extern" and second.kind in GENERATED:
-        return EPILOGUE if _has_template(first) and not second.name.startswith(_REDUCTIONS) else None
+        return EPILOGUE if _has_template(first) and second.key not in reducing else None
     if second.kind == "extern" and first.kind in GENERATED:
-        return PROLOGUE if _has_template(second) and not first.name.startswith(_REDUCTIONS) else None
+        return PROLOGUE if _has_template(second) and first.key not in reducing else None
     return None
 
 

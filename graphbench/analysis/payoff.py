@@ -15,7 +15,7 @@ class PayOff:
     """What compiling a region took, and what a call of it saves; times in nanoseconds, wall, forward and backward.
 
     `saved_ns` is eager less compiled; `calls` after so many has it paid, 1 and more. Where `calls` is `None`, `reason`
-    says why: it never pays, or that is not known.
+    says why: it never pays, or that is not known. `region` is empty for all of them together, each called once.
     """
 
     region: str
@@ -33,20 +33,24 @@ class PayOff:
 
 def pay_offs(record: ProfileRecord) -> list[PayOff]:
     """One entry for every region that ran compiled."""
-    return [_pay_off(region) for region in record.regions if region.status == "ok"]
+    return [_pay_off(region.key, [region]) for region in record.regions if region.status == "ok"]
 
 
-def _pay_off(region: RegionRecord) -> PayOff:
-    sides = [(region.eager, region.forward)]
-    if not lacks_backward(region):
-        sides.append((region.eager_backward, region.backward))
+def whole_pay_off(record: ProfileRecord) -> PayOff | None:
+    """The same of all regions together, each called once; `None` where none ran compiled."""
+    regions = [region for region in record.regions if region.status == "ok"]
+    return _pay_off("", regions) if regions else None
+
+
+def _pay_off(name: str, regions: Sequence[RegionRecord]) -> PayOff:
+    sides = [(region.eager, region.forward) for region in regions]
+    sides += [(region.eager_backward, region.backward) for region in regions if not lacks_backward(region)]
     compiled = [side.compile_ns for _, side in sides]
     known = [entry for entry in compiled if entry is not None]
-    compile_ns = sum(known) if len(known) == len(compiled) else None
     eager, after = _times([before for before, _ in sides]), _times([side for _, side in sides])
     found = PayOff(
-        region=region.key,
-        compile_ns=compile_ns,
+        region=name,
+        compile_ns=sum(known) if len(known) == len(compiled) else None,
         eager_ns=eager[1] if eager else None,
         compiled_ns=after[1] if after else None,
     )

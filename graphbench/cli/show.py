@@ -43,7 +43,7 @@ class ShowCommand(Command[ShowOptions]):
         )
         parser.add_argument(
             "--table",
-            choices=("nodes", "fusions", "gaps", "places", "step", "breaks"),
+            choices=("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities"),
             help="which table --format csv prints; default: nodes",
         )
         add_view_flags(parser)

@@ -86,6 +86,17 @@ def test_a_kernel_in_between_that_needs_the_one_and_feeds_the_other_keeps_them_a
     assert ("norm:0", "add:0") not in pairs(found)
 
 
+def test_memory_that_is_given_again_as_scratch_is_not_read() -> None:
+    again = dataclasses.replace(made("b", reads("b0", "a:0"), reads("x")), reads=("x",))
+    assert missed(made("a", reads("y"), writes("b0")), again) == []
+
+
+def test_a_kernel_of_unknown_traffic_keeps_apart_what_it_stands_between() -> None:
+    between = dataclasses.replace(made("mine", kind="user-triton"), reads=("a",))
+    last = dataclasses.replace(made("b", reads("b0", "a:0")), reads=("a", "mine"))
+    assert missed(made("a", writes("b0")), between, last) == []
+
+
 def test_a_library_call_takes_an_epilogue_or_a_prologue_as_a_template_only() -> None:
     found = missed(
         made("poi", reads("x"), writes("b0")),
@@ -102,7 +113,6 @@ def test_a_library_call_takes_an_epilogue_or_a_prologue_as_a_template_only() -> 
         (("sdpa", "fallback"), ("gelu", "triton")),
         (("mine", "user-triton"), ("gelu", "triton")),
         (("gelu", "triton"), ("all_reduce", "collective")),
-        (("triton_red_fused_sum_0", "triton"), ("extern_kernels.mm", "extern")),
         (("extern_kernels.sort", "extern"), ("gelu", "triton")),
         (("cpp_fused_0", "cpp"), ("triton_poi_0", "triton")),
     ],
@@ -112,6 +122,13 @@ def test_what_cannot_be_one_kernel_is_no_missed_fusion(
 ) -> None:
     one = made(first[0], writes("b0"), kind=first[1])
     assert missed(one, made(second[0], reads("b0", f"{first[0]}:0"), kind=second[1])) == []
+
+
+def test_a_template_takes_no_reduction_along() -> None:
+    kernels = [made("norm", writes("b0")), made("extern_kernels.mm", reads("b0", "norm:0"), kind="extern")]
+    reducing = PostGradNode(name="norm", phase="forward", op="call_function", target="var_mean", inputs=())
+    assert missed(*kernels, post_grad=[reducing]) == []
+    assert len(missed(*kernels)) == 1
 
 
 def test_kernels_that_run_differently_often_are_no_pair() -> None:
