@@ -79,7 +79,8 @@ def _far_from_limit(scene: Scene) -> Iterator[Found]:
         limit = limit_of(cost, busy_ns, scene.ceilings, cache=kernel.isolated.cache)
         if limit.part is None or limit.time_ns is None:
             continue
-        least_ns = limit.time_ns * max(1, kernel.calls) * scene.runs(kernel.phase)
+        calls = max(1, kernel.calls) * scene.runs(kernel.phase)
+        least_ns = limit.time_ns * calls
         part = max(limit.part, least_ns / in_graph_ns)  # in the graph it may be nearer, its inputs being in the cache
         if part < FAR:
             yield Found(
@@ -87,7 +88,7 @@ def _far_from_limit(scene: Scene) -> Iterator[Found]:
                 what=f"reaches {format_percent(part, decimals=0)} of its limit ({limit.bound})",
                 gain_ns=in_graph_ns * (1 - part),
                 kernels=[kernel],
-                note=f"{format_duration(busy_ns)} a call alone, {format_duration(limit.time_ns)} at the limit",
+                note=f"{format_duration(in_graph_ns / calls)} a call, {format_duration(limit.time_ns)} at the limit",
             )
 
 

@@ -77,7 +77,9 @@ def missed_fusions(region: RegionRecord, ceilings: Ceilings) -> list[MissedFusio
         kernels = [kernel for kernel in region.kernels if kernel.phase == phase]
         targets = {node.name: node.target for node in region.post_grad if node.phase == phase}
         graph = _Order(kernels, {k.key for k in kernels if any(targets.get(n) in _REDUCING for n in k.executes)})
-        for (first, second), saved in _pairs(kernels, graph, kept if phase == "forward" else frozenset()).items():
+        for (first, second), saved in _possible_pairs(
+            kernels, graph, kept if phase == "forward" else frozenset()
+        ).items():
             one, other = kernels[first], kernels[second]
             time_ns = ceilings.memory_ns(saved.read_bytes, saved.written_bytes)
             calls = max(1, one.calls)
@@ -124,7 +126,16 @@ class _Order:
         return any(self._ancestors[need] >> first & 1 for need in self._needs[second] if need != first)
 
 
-def _pairs(kernels: Sequence[KernelRecord], graph: _Order, kept: frozenset[str]) -> Mapping[tuple[int, int], _Saved]:
+def _possible_pairs(
+    kernels: Sequence[KernelRecord], graph: _Order, kept: frozenset[str]
+) -> dict[tuple[int, int], _Saved]:
+    """Pairs of positions, in order; a prologue's value must be for the template alone."""
+    found = _pairs(kernels, graph, kept)
+    how = {pair: _how(kernels[pair[0]], kernels[pair[1]], graph.reducing) for pair in found}
+    return {pair: saved for pair, saved in sorted(found.items()) if how[pair] != PROLOGUE or saved.written_bytes}
+
+
+def _pairs(kernels: Sequence[KernelRecord], graph: _Order, kept: frozenset[str]) -> dict[tuple[int, int], _Saved]:
     """What could be saved by pairs of positions."""
     found: dict[tuple[int, int], _Saved] = {}
     for (buffer, writer), readers in _readers(kernels, graph.position).items():
@@ -139,7 +150,7 @@ def _pairs(kernels: Sequence[KernelRecord], graph: _Order, kept: frozenset[str])
         for (one, _), (other, entry) in pairwise(generated):
             if _may_be_one(kernels, graph, one, other):
                 _add(found, one, other, buffer, entry.read_bytes)
-    return dict(sorted(found.items()))
+    return found
 
 
 def _add(found: dict[tuple[int, int], _Saved], first: int, second: int, buffer: str, read_bytes: int) -> _Saved:
@@ -183,13 +194,17 @@ def _may_be_one(kernels: Sequence[KernelRecord], graph: _Order, first: int, seco
 
 
 def _how(first: KernelRecord, second: KernelRecord, reducing: Set[str]) -> str | None:
-    """What would have to change so that one kernel can do the work of both; `None` where none can."""
+    """What would have to change so that one kernel can do the work of both; `None` where none can.
+
+    Source: `torch._inductor.scheduler.Scheduler.can_fuse`, torch 2.13: an epilogue is pointwise; a prologue too, with
+    no other reader, and of a Triton template.
+    """
     kinds = {first.kind, second.kind}
     if kinds <= GENERATED:
         return None if {"cpp", "triton"} <= kinds else ""
     if first.kind == "extern" and second.kind in GENERATED:
         return EPILOGUE if _has_template(first) and second.key not in reducing else None
-    if second.kind == "extern" and first.kind in GENERATED:
+    if second.kind == "extern" and first.kind == "triton":  # C++ templates have no prologue
         return PROLOGUE if _has_template(second) and first.key not in reducing else None
     return None
 

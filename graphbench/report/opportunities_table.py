@@ -15,7 +15,7 @@ from graphbench.analysis.views import source_text
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.column import Column
-from graphbench.report.names import shorten_head, shorten_kernel_of_kind
+from graphbench.report.names import shorten, shorten_head, shorten_kernel_of_kind, shorten_source
 from graphbench.report.overview import names_text
 from graphbench.units import count_text, format_duration, format_percent
 
@@ -23,6 +23,7 @@ OPPORTUNITIES_SHOWN = 10
 OVERLAP = "each is the most that it gives alone: they overlap, and do not add up"
 _TEXT_WIDTH = 160
 _NODES_NAMED = 3
+_NAME_WIDTH = 48
 _KERNEL_WIDTH = 36
 
 OPPORTUNITY_COLUMNS: tuple[Column[Opportunity], ...] = (
@@ -93,7 +94,7 @@ def _head(entry: Opportunity) -> str:
 
 def _details(entry: Opportunity) -> str:
     """Where it is, in which kernels, what else is known of it, and what of the gain the wall time gets."""
-    places = [_nodes(entry), entry.module, source_text(entry.source)]
+    places = [_nodes(entry), shorten(entry.module, _NAME_WIDTH), shorten_source(source_text(entry.source), _NAME_WIDTH)]
     parts = [", ".join(place for place in places if place), _brief(entry)]
     parts.append(shorten_head(" ".join(entry.note.split()), _TEXT_WIDTH))
     if entry.wall_gain_ns is not None and entry.wall_gain_ns < 0.99 * entry.gain_ns:
@@ -109,7 +110,7 @@ def _nodes(entry: Opportunity) -> str:
     if entry.kind == "gap ops":  # named by what they are
         return ""
     more = f" and {len(entry.nodes) - _NODES_NAMED} more" if len(entry.nodes) > _NODES_NAMED else ""
-    return ", ".join(entry.nodes[:_NODES_NAMED]) + more
+    return ", ".join(shorten(name, _NAME_WIDTH) for name in entry.nodes[:_NODES_NAMED]) + more
 
 
 def _brief(entry: Opportunity) -> str:

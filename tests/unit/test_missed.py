@@ -124,6 +124,15 @@ def test_what_cannot_be_one_kernel_is_no_missed_fusion(
     assert missed(one, made(second[0], reads("b0", f"{first[0]}:0"), kind=second[1])) == []
 
 
+def test_what_others_read_too_is_no_prologue_of_a_template() -> None:
+    found = missed(
+        made("poi", writes("b0")),
+        made("extern_kernels.mm", reads("b0", "poi:0"), writes("b1"), kind="extern"),
+        made("sum", reads("b0", "poi:0"), writes("b2")),
+    )
+    assert pairs(found) == [("poi:0", "sum:0")]
+
+
 def test_a_template_takes_no_reduction_along() -> None:
     kernels = [made("norm", writes("b0")), made("extern_kernels.mm", reads("b0", "norm:0"), kind="extern")]
     reducing = PostGradNode(name="norm", phase="forward", op="call_function", target="var_mean", inputs=())
