@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 def opportunities(
-    record: ProfileRecord, digest: Digest | None = None, *, rows: Mapping[str, Sequence[FusionRow]] | None = None
+    record: ProfileRecord, digest: Digest | None = None, *, rows: Sequence[FusionRow] | None = None
 ) -> list[Opportunity]:
     """Everything that could make a step faster, ranked by what the wall time can gain, then by the device's gain.
 
@@ -31,21 +31,19 @@ def opportunities(
     Args:
         record: a profile.
         digest: statistics already computed for this record.
-        rows: fusions already computed, by region.
+        rows: its fusions, already computed.
     """
     digest = digest or Digest()
     step = step_time(record, digest)
-    grain_ns = verdict_grain_ns(record)
+    fusions = _by_region(record, digest, rows)
     found: list[Opportunity] = []
     places: list[_Place] = []
     for region in record.regions:
         if region.status != "ok" or (step.recorded and not any(key == region.key for key, _ in step.runs)):
             continue
         scene = Scene(record, region, step, digest)
-        fusions = rows[region.key] if rows is not None else fusion_rows(region, digest, grain_ns=grain_ns)
-        places += [
-            _Place(entry, scene, scene.works_for(entry.kernels)) for entry in kernel_opportunities(scene, fusions)
-        ]
+        of_kernels = kernel_opportunities(scene, fusions.get(region.key, ()))
+        places += [_Place(entry, scene, scene.works_for(entry.kernels)) for entry in of_kernels]
         found += launch_bound(scene)
     found += _joined(places, step, record)
     found += idle_step(step)
@@ -53,6 +51,18 @@ def opportunities(
         found += gap_opportunities(record.step, step, digest)
         found += break_opportunities(record, step, digest)
     return sorted((entry for entry in found if entry.gain_ns > 0), key=lambda entry: (-entry.rank_ns, -entry.gain_ns))
+
+
+def _by_region(
+    record: ProfileRecord, digest: Digest, rows: Sequence[FusionRow] | None
+) -> Mapping[str, Sequence[FusionRow]]:
+    if rows is None:
+        grain_ns = verdict_grain_ns(record)
+        return {region.key: fusion_rows(region, digest, grain_ns=grain_ns) for region in record.regions}
+    found: dict[str, list[FusionRow]] = {}
+    for row in rows:
+        found.setdefault(row.region, []).append(row)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

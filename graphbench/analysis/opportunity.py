@@ -85,6 +85,7 @@ class Scene:
         }
         self.nodes: Mapping[str, NodeRecord] = {node.name: node for node in region.nodes}
         self.kernels: Mapping[str, KernelRecord] = {kernel.key: kernel for kernel in region.kernels}
+        self._parts: dict[str, Mapping[str, float]] = {}
 
     def time_ns(self, *kernels: KernelRecord) -> float | None:
         """In-graph time of kernels in the step; `None` where one of them has none."""
@@ -100,7 +101,13 @@ class Scene:
         """The nodes that kernels work for, those first that most of a kernel is."""
         parts: dict[str, float] = {}
         for kernel in kernels:
-            for name, part in kernel_parts(kernel).items():
+            for name, part in self._parts_of(kernel).items():
                 parts[name] = max(parts.get(name, 0.0), part)
         ordered = sorted(parts, key=lambda name: -parts[name])
         return [self.nodes[name] for name in ordered if name in self.nodes]
+
+    def _parts_of(self, kernel: KernelRecord) -> Mapping[str, float]:
+        known = self._parts.get(kernel.key)
+        if known is None:
+            known = self._parts[kernel.key] = kernel_parts(kernel)
+        return known

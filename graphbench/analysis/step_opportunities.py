@@ -49,11 +49,7 @@ def _launches(scene: Scene, phase: Phase, side: SideTime, waited_ns: float) -> O
     ]
     return Opportunity(
         kind="launch-bound",
-        what=(
-            f"the host takes {format_duration(side.host_ns)} to issue what the device does in "
-            f"{format_duration(side.device_ns)}: {len(late)} of {count_text(len(kernels), 'kernel')} take longer to "
-            "issue than to run"
-        ),
+        what=f"the host takes {format_duration(side.host_ns)} for {format_duration(side.device_ns)} of the device",
         gain_ns=waited_ns,
         part=_part(waited_ns, scene.step.wall_ns),
         wall_gain_ns=waited_ns,
@@ -62,7 +58,7 @@ def _launches(scene: Scene, phase: Phase, side: SideTime, waited_ns: float) -> O
         phase=phase,
         kernels=tuple(kernel.key for kernel in late),
         source=scene.region.location,
-        note=GRAPHS,
+        note=f"{len(late)} of {count_text(len(kernels), 'kernel')} take longer to issue than to run; {GRAPHS}",
     )
 
 
@@ -72,7 +68,7 @@ def idle_step(step: StepTime) -> Iterator[Opportunity]:
         idle_ns = max(step.wall_ns - step.device_ns, 0.0)
         yield Opportunity(
             kind="launch-bound",
-            what=f"the device is idle for {format_duration(idle_ns)} of the step, waiting for the host",
+            what="the device is idle for most of the step: it waits for the host",
             gain_ns=idle_ns,
             part=_part(idle_ns, step.wall_ns),
             wall_gain_ns=idle_ns,
@@ -113,14 +109,14 @@ def break_opportunities(record: ProfileRecord, step: StepTime, digest: Digest) -
         lost_ns, entry = row.cost.lost_ns, row.graph_break
         yield Opportunity(
             kind="graph break",
-            what=f"{entry.reason}{f' ({entry.cause})' if entry.cause and entry.cause not in entry.reason else ''}",
+            what=entry.reason,
             gain_ns=lost_ns,
             part=_part(lost_ns, step.wall_ns),
             wall_gain_ns=None if step.wall_ns is None else min(lost_ns, step.wall_ns),
             of="wall",
             region=entry.region or "",
             source=entry.source,
-            note=entry.hint,
+            note="; ".join(filter(None, (entry.cause, entry.hint))),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow
@@ -14,14 +14,18 @@ from graphbench.analysis.roofline import NO_CEILINGS
 from graphbench.analysis.views import source_text
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column
 from graphbench.report.names import shorten, shorten_head, shorten_kernel_of_kind, shorten_source
 from graphbench.report.overview import names_text
 from graphbench.units import count_text, format_duration, format_percent
 
 OPPORTUNITIES_SHOWN = 10
-OVERLAP = "each is the most that it gives alone: they overlap, and do not add up"
-_TEXT_WIDTH = 160
+OVERLAP = (
+    "each the most that it gives alone: they overlap and do not add up; % of in-graph time, of launch-bound ones and "
+    "graph breaks of wall time"
+)
+_NOTE_WIDTH = 160
 _NODES_NAMED = 3
 _NAME_WIDTH = 48
 _KERNEL_WIDTH = 36
@@ -51,7 +55,7 @@ def opportunity_lines(
     digest: Digest | None = None,
     *,
     top: int | None = None,
-    rows: Mapping[str, Sequence[FusionRow]] | None = None,
+    rows: Sequence[FusionRow] | None = None,
 ) -> list[str]:
     """The most promising opportunities, two lines each, and what is not known.
 
@@ -59,7 +63,7 @@ def opportunity_lines(
         record: a profile.
         digest: statistics already computed for it.
         top: how many; 10 by default.
-        rows: its fusions already computed, by region.
+        rows: its fusions, already computed.
     """
     found = opportunities(record, digest, rows=rows)
     shown = found[: top or OPPORTUNITIES_SHOWN]
@@ -69,7 +73,7 @@ def opportunity_lines(
     lines = [f"Opportunities ({count}; {OVERLAP})"]
     for number, entry in enumerate(shown, start=1):
         gain = f"{format_percent(entry.part):>7} {format_duration(entry.gain_ns, digits=3):>8}"
-        lines.append(f"{number:>2}. {gain}  {clean(_head(entry))}")
+        lines.append(shorten_head(f"{number:>2}. {gain}  {clean(_head(entry))}", DEFAULT_WIDTH))
         details = _details(entry)
         lines += [f"    {clean(details)}"] if details else []
     return lines + unknown_lines(record)
@@ -89,14 +93,14 @@ def unknown_lines(record: ProfileRecord) -> list[str]:
 
 def _head(entry: Opportunity) -> str:
     often = f" x{entry.count}" if entry.count > 1 else ""
-    return f"{entry.kind}{often}: {shorten_head(' '.join(entry.what.split()), _TEXT_WIDTH)}"
+    return f"{entry.kind}{often}: {' '.join(entry.what.split())}"
 
 
 def _details(entry: Opportunity) -> str:
     """Where it is, in which kernels, what else is known of it, and what of the gain the wall time gets."""
     places = [_nodes(entry), shorten(entry.module, _NAME_WIDTH), shorten_source(source_text(entry.source), _NAME_WIDTH)]
     parts = [", ".join(place for place in places if place), _brief(entry)]
-    parts.append(shorten_head(" ".join(entry.note.split()), _TEXT_WIDTH))
+    parts.append(shorten_head(" ".join(entry.note.split()), _NOTE_WIDTH))
     if entry.wall_gain_ns is not None and entry.wall_gain_ns < 0.99 * entry.gain_ns:
         parts.append(
             f"host-bound: of the wall time at most {format_duration(entry.wall_gain_ns, digits=3)}"
