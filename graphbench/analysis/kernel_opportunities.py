@@ -20,7 +20,7 @@ from graphbench.units import count_text, format_bytes, format_duration, format_p
 FAR: Final = 0.7
 """Kernels that reach less than this part of their limit are told."""
 SLOWER: Final = 1.05
-"""A kernel is slower than its post-grad nodes one by one from this ratio on; those have no interval to judge by."""
+"""A kernel is told to be slower than its post-grad nodes one by one from this ratio on."""
 COPIES: Final = frozenset({"clone", "copy", "contiguous"})
 CASTS: Final = frozenset({"_to_copy", "convert_element_type", "to"})
 
@@ -42,9 +42,9 @@ def _slower(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
             continue
         members = [row, *(by_key[key] for key in row.together)]
         told.update(member.key for member in members)
-        against = _replaced(members)
-        fused_ns = _whole([member.fused_ns for member in members])
         kernels = [scene.kernels[member.key] for member in members]
+        against = _replaced(scene, members, kernels)
+        fused_ns = _whole([member.fused_ns for member in members])
         in_graph_ns = scene.time_ns(*kernels)
         if against is None or fused_ns is None or in_graph_ns is None:
             continue
@@ -56,30 +56,39 @@ def _slower(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
         yield Found(kind="slower", what=what, gain_ns=gain_ns, kernels=kernels)
 
 
-def _replaced(members: Sequence[FusionRow]) -> tuple[str, float] | None:
+def _replaced(scene: Scene, members: Sequence[FusionRow], kernels: Sequence[KernelRecord]) -> tuple[str, float] | None:
     """What kernels are slower than, and its time; `None` where nothing is known to be faster."""
     fused_ns = _whole([member.fused_ns for member in members])
     eager_ns = _whole([member.eager.p50_ns if member.eager else None for member in members])
     unfused_ns = _whole([member.unfused_ns for member in members])
     if members[0].verdict == "slower" and eager_ns is not None:
         return "eager", eager_ns
-    lowest_ns = _whole([member.fused.p10 * max(1, member.calls) if member.fused else None for member in members])
-    if fused_ns is None or lowest_ns is None or unfused_ns is None:
+    least_ns = _whole([member.fused.p10 * max(1, member.calls) if member.fused else None for member in members])
+    most_ns = _whole([_most_unfused(scene, kernel) for kernel in kernels])
+    if fused_ns is None or least_ns is None or unfused_ns is None or most_ns is None:
         return None
-    apart = lowest_ns > unfused_ns and fused_ns > SLOWER * unfused_ns
+    apart = least_ns > most_ns and fused_ns > SLOWER * unfused_ns
     return ("one by one", unfused_ns) if apart else None
+
+
+def _most_unfused(scene: Scene, kernel: KernelRecord) -> float | None:
+    """The 90th percentiles of a kernel's post-grad nodes together, as `unfused_times` adds up their medians."""
+    nodes, parts = scene.post_grad[kernel.phase], dict(kernel.parts)
+    found = [(name, scene.digest.summary(nodes[name].isolated)) for name in kernel.executes if name in nodes]
+    known = [summary.p90 * parts.get(name, 1.0) for name, summary in found if summary is not None]
+    return max(1, kernel.calls) * sum(known) if known else None
 
 
 def _far_from_limit(scene: Scene) -> Iterator[Found]:
     for kernel in scene.region.kernels:
         in_graph_ns, busy_ns = scene.time_ns(kernel), scene.digest.median(kernel.isolated)
-        if not in_graph_ns or not busy_ns:
+        calls = max(1, kernel.calls) * scene.runs(kernel.phase)
+        if not in_graph_ns or not busy_ns or not calls:
             continue
         cost = kernel_cost(kernel, scene.post_grad[kernel.phase])
         limit = limit_of(cost, busy_ns, scene.ceilings, cache=kernel.isolated.cache)
         if limit.part is None or limit.time_ns is None:
             continue
-        calls = max(1, kernel.calls) * scene.runs(kernel.phase)
         least_ns = limit.time_ns * calls
         part = max(limit.part, least_ns / in_graph_ns)  # in the graph it may be nearer, its inputs being in the cache
         if part < FAR:
@@ -94,9 +103,10 @@ def _far_from_limit(scene: Scene) -> Iterator[Found]:
 
 def _missed(scene: Scene) -> Iterator[Found]:
     for missed in missed_fusions(scene.region, scene.ceilings):
-        kernels = [scene.kernels[missed.first], scene.kernels[missed.second]]
-        in_graph_ns = scene.time_ns(*kernels)
-        if missed.saved_ns is None or in_graph_ns is None:
+        first, second = scene.kernels[missed.first], scene.kernels[missed.second]
+        most_ns = [_part_ns(scene, first, missed.written_bytes), _part_ns(scene, second, missed.read_bytes)]
+        whole_ns = _whole(most_ns)
+        if missed.saved_ns is None or whole_ns is None:
             continue
         parts = [f"{format_bytes(missed.read_bytes)} read again"]
         parts += [f"{format_bytes(missed.written_bytes)} written for it"] if missed.written_bytes else []
@@ -104,10 +114,17 @@ def _missed(scene: Scene) -> Iterator[Found]:
         yield Found(
             kind="missed fusion",
             what=", ".join(parts),
-            gain_ns=min(missed.saved_ns * scene.runs(missed.phase), in_graph_ns),
-            kernels=kernels,
+            gain_ns=min(missed.saved_ns * scene.runs(missed.phase), whole_ns),
+            kernels=[first, second],
             note="; ".join(filter(None, (missed.how, said))),
         )
+
+
+def _part_ns(scene: Scene, kernel: KernelRecord, moved_bytes: int) -> float | None:
+    """The part of a kernel's in-graph time that falls to some of its bytes: in the cache they cost less than memory."""
+    time_ns = scene.time_ns(kernel)
+    all_bytes = sum(entry.read_bytes + entry.written_bytes for entry in kernel.traffic) * max(1, kernel.calls)
+    return None if time_ns is None or not all_bytes else time_ns * min(moved_bytes / all_bytes, 1.0)
 
 
 def _copies(scene: Scene) -> Iterator[Found]:

@@ -110,8 +110,6 @@ def _opportunity(places: Sequence[_Place], step: StepTime, folded: Mapping[str, 
     saved: dict[SideKey | None, float] = {}
     for place in places:
         saved[place.side] = saved.get(place.side, 0.0) + place.found.gain_ns
-    for side in saved:
-        saved[side] = min(saved[side], _time_ns([place for place in places if place.side == side]))
     gain_ns = sum(saved.values())
     wall_after_ns = step.wall_after(saved)
     main = next((node for node in first.nodes if node.source or node.module), None)
@@ -132,9 +130,3 @@ def _opportunity(places: Sequence[_Place], step: StepTime, folded: Mapping[str, 
         count=len(places),
         note=first.found.note,
     )
-
-
-def _time_ns(places: Sequence[_Place]) -> float:
-    """In-graph time of all kernels of places, each once: the sum of equal opportunities cannot be more."""
-    kernels = {kernel.key: (place.scene, kernel) for place in places for kernel in place.found.kernels}
-    return sum(scene.time_ns(kernel) or 0.0 for scene, kernel in kernels.values())

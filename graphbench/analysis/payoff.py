@@ -71,9 +71,9 @@ def _with_calls(
         if verdict == "faster":
             calls = max(1.0, found.compile_ns / (eager[1] - compiled[1]))
         elif verdict == "slower":
-            reason = "never: compiled, a call takes longer than eager"
+            reason = "never pays: a compiled call takes longer than eager"
         else:
-            reason = "not known: a call saves nothing that stands out of the noise"
+            reason = "not known whether it pays: a call saves nothing beyond the noise"
     return replace(found, calls=calls, reason=reason)
 
 

@@ -43,8 +43,8 @@ def test_a_backward_counts_in_what_compiling_took_and_in_what_a_call_saves() -> 
         (compiled(3e6, 1e6, None), "how long compiling took was not recorded"),
         (compiled(None, 1e6, 1), "no wall time of eager"),
         (compiled(3e6, None, 1), "no wall time of the compiled graph"),
-        (compiled(1e6, 3e6, 1), "never: compiled, a call takes longer than eager"),
-        (compiled(1_000_000.0, 1_001_000.0, 1), "not known: a call saves nothing that stands out of the noise"),
+        (compiled(1e6, 3e6, 1), "never pays: a compiled call takes longer than eager"),
+        (compiled(1_000_000.0, 1_001_000.0, 1), "not known whether it pays: a call saves nothing beyond the noise"),
     ],
 )
 def test_what_does_not_pay_says_why(place: RegionRecord, reason: str) -> None:
@@ -77,7 +77,7 @@ def test_regions_with_another_answer_than_all_together_are_named() -> None:
     record = profile(compiled(9e6, 1e6, 1_000), compiled(1e6, 3e6, 1_000, key="r1"))
     lines = pay_off_lines(record)
     assert lines[0].startswith("compiling took 2.00 µs in all: a call of each region saves 6.00 ms")
-    assert lines[1:] == ["compiling r1: never: compiled, a call takes longer than eager"]
+    assert lines[1:] == ["compiling r1: never pays: a compiled call takes longer than eager"]
 
 
 def test_where_nothing_was_compiled_there_is_no_line() -> None:
