@@ -59,9 +59,11 @@ def on_gpu(
     post_grads: Sequence[PostGradNode] = (),
     **of_side: Any,
 ) -> ProfileRecord:
-    """A region on a GPU that moves 1 byte a nanosecond; its forward runs the kernels."""
+    """A region on a GPU that moves 1 byte a nanosecond; its forward runs the kernels, post-grad nodes as they name."""
     forward = side([entry for entry in kernels if entry.phase == "forward"], **of_side)
-    place = region(nodes, kernels, device=GPU, forward=forward, post_grad=tuple(post_grads))
+    known = {entry.name for entry in post_grads}
+    others = [post_grad(name) for name in dict.fromkeys(n for k in kernels for n in k.executes) if name not in known]
+    place = region(nodes, kernels, device=GPU, forward=forward, post_grad=(*post_grads, *others))
     return profile(place, timer="cupti", ceilings=ceilings(device=GPU, gb_per_s=1.0, launch_ns=1.0))
 
 
@@ -285,7 +287,10 @@ def test_replays_of_cuda_graphs_are_not_told_to_use_them() -> None:
 
 def layers(*, code: Sequence[str], modules: Sequence[str]) -> ProfileRecord:
     nodes = [node(f"gelu_{i}", op_type="gelu", module=module) for i, module in enumerate(modules)]
-    kernels = [made(name, 10_000.0, *moves(1_000), of=[f"gelu_{i}"], handle=i) for i, name in enumerate(code)]
+    kernels = [
+        made(name, 10_000.0, Traffic(buffer=f"b{i}", read_bytes=1_000), of=[f"gelu_{i}"], targets=[f"x{i}"], handle=i)
+        for i, name in enumerate(code)
+    ]
     return on_gpu(nodes, kernels)
 
 
