@@ -217,11 +217,19 @@ def _has_template(kernel: KernelRecord) -> bool:
 def _kept_for_backward(region: RegionRecord) -> frozenset[str]:
     """Post-grad nodes of the forward whose values the backward reads: they are written in any case.
 
-    AOTAutograd names the backward's inputs after the forward nodes that they are.
+    AOTAutograd names the backward's inputs after the forward nodes that they are. Source:
+    `torch._functorch.partitioners._extract_fwd_bwd_modules`, torch 2.11, 2.13 and 2.14.
     """
     forward = {node.name: node for node in region.post_grad if node.phase == "forward"}
-    inputs = [node.name for node in region.post_grad if node.phase == "backward" and node.op == "placeholder"]
-    return frozenset(_behind_views(name, forward) for name in inputs)
+    own = {node.name for node in region.post_grad if node.phase == "backward"}
+    read = {name for kernel in region.kernels if kernel.phase == "backward" for name in _outside(kernel)}
+    return frozenset(_behind_views(name, forward) for name in (read - own) & forward.keys())
+
+
+def _outside(kernel: KernelRecord) -> Iterator[str]:
+    """The names under which a kernel's graph knows what it reads and no kernel of the graph wrote."""
+    yield from kernel.reads
+    yield from (entry.buffer for entry in kernel.traffic if entry.read_bytes and not entry.writer)
 
 
 def _behind_views(name: str, nodes: Mapping[str, PostGradNode]) -> str:

@@ -52,14 +52,25 @@ def test_a_value_that_another_kernel_reads_too_is_still_written() -> None:
     assert (found[0].read_bytes, found[0].written_bytes) == (MB, 0)
 
 
-def test_what_the_backward_reads_is_still_written() -> None:
-    kept = [
+def kept(*, recomputed: bool = False) -> list[PostGradNode]:
+    """`view` of `a`, both of the forward; the backward has a node of the same name only where it is `recomputed`."""
+    forward = [
         PostGradNode(name="a", phase="forward", op="call_function", target="relu", inputs=()),
         PostGradNode(name="view", phase="forward", op="call_function", target="view", inputs=("a",), is_view=True),
-        PostGradNode(name="view", phase="backward", op="placeholder", target="view", inputs=()),
     ]
-    (found,) = missed(made("a", writes("b0")), made("b", reads("b0", "a:0")), post_grad=kept)
+    return [*forward, *([dataclasses.replace(forward[1], phase="backward")] if recomputed else [])]
+
+
+def test_what_the_backward_reads_is_still_written() -> None:
+    kernels = [made("a", writes("b0")), made("b", reads("b0", "a:0")), made("c", reads("view"), phase="backward")]
+    (found,) = missed(*kernels, post_grad=kept())
     assert (found.read_bytes, found.written_bytes) == (MB, 0)
+
+
+def test_what_the_backward_computes_again_under_the_same_name_was_not_kept() -> None:
+    kernels = [made("a", writes("b0")), made("b", reads("b0", "a:0")), made("c", reads("view"), phase="backward")]
+    (found,) = missed(*kernels, post_grad=kept(recomputed=True))
+    assert (found.read_bytes, found.written_bytes) == (MB, MB)
 
 
 def test_two_readers_of_one_input_could_read_it_once() -> None:
