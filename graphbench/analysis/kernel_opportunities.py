@@ -5,14 +5,15 @@ Every gain is of the kernels' own in-graph time in the step, and at most all of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from functools import partial
 from typing import Final
 
 from graphbench.analysis.costs import kernel_cost, post_grad_cost
 from graphbench.analysis.fusion import FusionRow
-from graphbench.analysis.missed import missed_fusions
-from graphbench.analysis.opportunity import Found, Scene
-from graphbench.analysis.roofline import limit_of
+from graphbench.analysis.missed import MissedFusion, missed_fusions
+from graphbench.analysis.opportunity import Found, OpportunityKind, Scene
+from graphbench.analysis.roofline import Limit, limit_of
 from graphbench.analysis.unfused import moves_nothing
 from graphbench.records import KernelRecord
 from graphbench.units import count_text, format_bytes, format_duration, format_percent
@@ -52,8 +53,12 @@ def _slower(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
         runs = scene.runs(row.phase)
         # In the graph it may be faster than alone, its inputs being in the cache: that cannot be gained again.
         gain_ns = min((fused_ns - base_ns) * runs, in_graph_ns - base_ns * runs)
-        what = f"{format_duration(fused_ns)} where its nodes take {format_duration(base_ns)} {how}"
-        yield Found(kind="slower", what=what, gain_ns=gain_ns, kernels=kernels)
+        tell = partial(_tell_slower, fused_ns, base_ns, how)
+        yield Found(kind="slower", gain_ns=gain_ns, kernels=kernels, tell=tell)
+
+
+def _tell_slower(fused_ns: float, base_ns: float, how: str) -> tuple[str, str]:
+    return f"{format_duration(fused_ns)} where its nodes take {format_duration(base_ns)} {how}", ""
 
 
 def _replaced(scene: Scene, members: Sequence[FusionRow], kernels: Sequence[KernelRecord]) -> tuple[str, float] | None:
@@ -63,12 +68,11 @@ def _replaced(scene: Scene, members: Sequence[FusionRow], kernels: Sequence[Kern
     unfused_ns = _whole([member.unfused_ns for member in members])
     if members[0].verdict == "slower" and eager_ns is not None:
         return "eager", eager_ns
+    if fused_ns is None or unfused_ns is None or fused_ns <= SLOWER * unfused_ns:
+        return None
     least_ns = _whole([member.fused.p10 * max(1, member.calls) if member.fused else None for member in members])
     most_ns = _whole([_most_unfused(scene, kernel) for kernel in kernels])
-    if fused_ns is None or least_ns is None or unfused_ns is None or most_ns is None:
-        return None
-    apart = least_ns > most_ns and fused_ns > SLOWER * unfused_ns
-    return ("one by one", unfused_ns) if apart else None
+    return ("one by one", unfused_ns) if least_ns is not None and most_ns is not None and least_ns > most_ns else None
 
 
 def _most_unfused(scene: Scene, kernel: KernelRecord) -> float | None:
@@ -92,13 +96,13 @@ def _far_from_limit(scene: Scene) -> Iterator[Found]:
         least_ns = limit.time_ns * calls
         part = max(limit.part, least_ns / in_graph_ns)  # in the graph it may be nearer, its inputs being in the cache
         if part < FAR:
-            yield Found(
-                kind="far from limit",
-                what=f"reaches {format_percent(part, decimals=0)} of its limit ({limit.bound})",
-                gain_ns=in_graph_ns * (1 - part),
-                kernels=[kernel],
-                note=f"{format_duration(in_graph_ns / calls)} a call, {format_duration(limit.time_ns)} at the limit",
-            )
+            tell = partial(_tell_far, part, limit, in_graph_ns / calls)
+            yield Found(kind="far from limit", gain_ns=in_graph_ns * (1 - part), kernels=[kernel], tell=tell)
+
+
+def _tell_far(part: float, limit: Limit, call_ns: float) -> tuple[str, str]:
+    what = f"reaches {format_percent(part, decimals=0)} of its limit ({limit.bound})"
+    return what, f"{format_duration(call_ns)} a call, {format_duration(limit.time_ns)} at the limit"
 
 
 def _missed(scene: Scene) -> Iterator[Found]:
@@ -108,16 +112,19 @@ def _missed(scene: Scene) -> Iterator[Found]:
         whole_ns = _whole(most_ns)
         if missed.saved_ns is None or whole_ns is None:
             continue
-        parts = [f"{format_bytes(missed.read_bytes)} read again"]
-        parts += [f"{format_bytes(missed.written_bytes)} written for it"] if missed.written_bytes else []
-        said = f"the scheduler: {missed.reason}" if missed.reason else ""
         yield Found(
             kind="missed fusion",
-            what=", ".join(parts),
             gain_ns=min(missed.saved_ns * scene.runs(missed.phase), whole_ns),
             kernels=[first, second],
-            note="; ".join(filter(None, (missed.how, said))),
+            tell=partial(_tell_missed, missed),
         )
+
+
+def _tell_missed(missed: MissedFusion) -> tuple[str, str]:
+    parts = [f"{format_bytes(missed.read_bytes)} read again"]
+    parts += [f"{format_bytes(missed.written_bytes)} written for it"] if missed.written_bytes else []
+    said = f"the scheduler: {missed.reason}" if missed.reason else ""
+    return ", ".join(parts), "; ".join(filter(None, (missed.how, said)))
 
 
 def _part_ns(scene: Scene, kernel: KernelRecord, moved_bytes: int) -> float | None:
@@ -137,13 +144,19 @@ def _copies(scene: Scene) -> Iterator[Found]:
         if in_graph_ns is None or None in nodes:
             continue
         if targets and targets <= COPIES | CASTS:
-            cast = not targets.isdisjoint(CASTS)
-            what = f"only copies{', to another dtype' if cast else ''}: {', '.join(sorted(targets))}"
-            yield Found(kind="cast" if cast else "copy", what=what, gain_ns=in_graph_ns, kernels=[kernel])
+            kind: OpportunityKind = "copy" if targets.isdisjoint(CASTS) else "cast"
         elif not targets and roles == {"prepares"}:
-            prepared = list(dict.fromkeys(role.node for role in kernel.roles if role.role == "prepares"))
-            what = f"only copies, into the layout that {', '.join(prepared[:2])} needs"
-            yield Found(kind="copy", what=what, gain_ns=in_graph_ns, kernels=[kernel])
+            kind = "copy"
+        else:
+            continue
+        yield Found(kind=kind, gain_ns=in_graph_ns, kernels=[kernel], tell=partial(_tell_copy, kernel, targets))
+
+
+def _tell_copy(kernel: KernelRecord, targets: Set[str]) -> tuple[str, str]:
+    if targets:
+        return f"only copies: {', '.join(sorted(targets))}", ""
+    prepared = list(dict.fromkeys(role.node for role in kernel.roles if role.role == "prepares"))
+    return f"only copies, into the layout that {', '.join(prepared[:2])} needs", ""
 
 
 def _recomputed(scene: Scene) -> Iterator[Found]:
@@ -160,13 +173,13 @@ def _recomputed(scene: Scene) -> Iterator[Found]:
         calls = max(1, kernel.calls) * scene.runs(kernel.phase)
         gain_ns = in_graph_ns * share - calls * read_ns
         if gain_ns > 0:
-            yield Found(
-                kind="recomputed",
-                what=f"computes {count_text(len(again), 'post-grad node')} again, longer than reading the result takes",
-                gain_ns=gain_ns,
-                kernels=[kernel],
-                note=f"keeping it takes {format_bytes(int(kept_bytes))} of memory meanwhile",
-            )
+            tell = partial(_tell_recomputed, len(again), kept_bytes)
+            yield Found(kind="recomputed", gain_ns=gain_ns, kernels=[kernel], tell=tell)
+
+
+def _tell_recomputed(count: int, kept_bytes: float) -> tuple[str, str]:
+    what = f"computes {count_text(count, 'post-grad node')} again, longer than reading the result takes"
+    return what, f"keeping it takes {format_bytes(int(kept_bytes))} of memory meanwhile"
 
 
 def _again(kernel: KernelRecord) -> frozenset[str]:

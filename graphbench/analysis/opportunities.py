@@ -107,6 +107,7 @@ def _joined(places: Iterable[_Place], step: StepTime, record: ProfileRecord) -> 
 
 def _opportunity(places: Sequence[_Place], step: StepTime, folded: Mapping[str, str]) -> Opportunity:
     first = max(places, key=lambda place: place.found.gain_ns)
+    what, note = first.found.tell()
     saved: dict[SideKey | None, float] = {}
     for place in places:
         saved[place.side] = saved.get(place.side, 0.0) + place.found.gain_ns
@@ -117,7 +118,7 @@ def _opportunity(places: Sequence[_Place], step: StepTime, folded: Mapping[str, 
     known = step.wall_ns is not None and wall_after_ns is not None
     return Opportunity(
         kind=first.found.kind,
-        what=first.found.what,
+        what=what,
         gain_ns=gain_ns,
         part=gain_ns / step.device_ns if step.device_ns else None,
         wall_gain_ns=(step.wall_ns or 0.0) - (wall_after_ns or 0.0) if known else None,
@@ -128,5 +129,5 @@ def _opportunity(places: Sequence[_Place], step: StepTime, folded: Mapping[str, 
         source=main.source if main else None,
         module=folded[module] if len(places) > 1 and main else module,
         count=len(places),
-        note=first.found.note,
+        note=note,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -65,13 +65,12 @@ class Opportunity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """An opportunity as it is found in one region: kernels by record, `side` says whose time shrinks."""
+    """An opportunity as it is found in one region: `tell` says what, and what else is known; of equal ones once."""
 
     kind: OpportunityKind
-    what: str
     gain_ns: float
     kernels: Sequence[KernelRecord]
-    note: str = ""
+    tell: Callable[[], tuple[str, str]]
 
 
 class Scene:
