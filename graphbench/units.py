@@ -13,6 +13,9 @@ MISSING = "–"
 _SMALLEST = 0.001
 _SCALE_NS: tuple[tuple[TimeUnit, float], ...] = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_PREFIXES = ("", "k", "M", "G", "T", "P")
+UNKNOWN = "n/a"
+"""Stands for a limit or a cost that nobody knows, where 0 would be taken for a bad one."""
 
 
 def time_unit(values_ns: Iterable[float | None]) -> TimeUnit:
@@ -74,6 +77,31 @@ def format_bytes(size_bytes: int | None) -> str:
     return f"{number} {_BYTE_UNITS[exponent]}"
 
 
+def format_traffic(moved_bytes: float | None) -> str:
+    """Write bytes moved in powers of ten, as bandwidths are, such as `100.7 MB`; `n/a` when unknown."""
+    return _scaled(moved_bytes, "B", digits=4)
+
+
+def format_flops(flops: float | None) -> str:
+    """Write a number of FLOPs, such as `38.7 GFLOP`; `n/a` when unknown."""
+    return _scaled(flops, "FLOP", digits=3)
+
+
+def format_rate(per_s: float | None, unit: Literal["B/s", "FLOP/s"]) -> str:
+    """Write a bandwidth or a rate of FLOPs, such as `4.12 TB/s`; `n/a` when unknown."""
+    return _scaled(per_s, unit, digits=3)
+
+
+def _scaled(value: float | None, unit: str, *, digits: int) -> str:
+    if value is None:
+        return UNKNOWN
+    exponent = 0
+    while abs(value) >= 1000 ** (exponent + 1) and exponent < len(_PREFIXES) - 1:
+        exponent += 1
+    number = f"{value:.0f}" if exponent == 0 else format_number(value / 1000**exponent, digits=digits)
+    return f"{number} {_PREFIXES[exponent]}{unit}"
+
+
 def format_percent(fraction: float | None, *, decimals: int = 1) -> str:
     """Write a fraction as percent, such as `12.3 %`; `–` when missing."""
     return MISSING if fraction is None else f"{100 * fraction:.{decimals}f} %"
@@ -97,6 +125,6 @@ def format_ratio(ratio: float | None) -> str:
     return f"{text if len(text) <= 5 or abs(ratio) >= 1 else f'{ratio:.3f}'}x"
 
 
-def count_text(count: int, what: str) -> str:
-    """Such as `1 node` or `2 nodes`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def count_text(count: int, what: str, several: str = "") -> str:
+    """Such as `1 node` or `2 nodes`; `several` is the plural, where no `s` makes it."""
+    return f"{count} {what}" if count == 1 else f"{count} {several or f'{what}s'}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from graphbench.measurements import Comparison, Measurement, SourceLine
-from graphbench.records import Fate, KernelRecord, NodeRecord, NodeRole, ProfileRecord, Side
+from graphbench.records import Fate, KernelRecord, NodeRecord, NodeRole, PostGradNode, ProfileRecord, Side, Traffic
 from graphbench.step_records import GraphBreak, Recompile, StepRecord, StepRow
 from tests.factories import (
     FAILED,
+    ceilings,
     cpu_run,
     device_run,
     differentiates,
@@ -21,10 +22,14 @@ from tests.factories import (
     region,
     spec,
     steady,
+    worked,
 )
 
 CONV = "forward/extern_kernels.convolution:1"
 POINTWISE = "forward/cpp_fused_add_relu_0:2"
+IMAGE_BYTES = 16 * 64 * 56 * 56 * 4
+MB = 1_000_000
+GFLOP = 1_000_000_000
 
 
 def cpu_profile() -> ProfileRecord:
@@ -33,7 +38,7 @@ def cpu_profile() -> ProfileRecord:
     nodes = [
         node(
             "conv1",
-            steady(1_200_000.0, spread_ns=12_000.0),
+            _convolution(steady(1_200_000.0, spread_ns=12_000.0)),
             op_type="conv2d",
             fate=Fate(kind="kernel", kernels=(CONV,)),
             line=10,
@@ -43,7 +48,7 @@ def cpu_profile() -> ProfileRecord:
         ),
         node(
             "add",
-            steady(300_000.0, spread_ns=3_000.0),
+            worked(steady(300_000.0, spread_ns=3_000.0), 2 * IMAGE_BYTES, IMAGE_BYTES),
             fate=Fate(kind="fused", kernels=(POINTWISE,)),
             line=11,
             in_graph=steady(310_000.0),
@@ -51,7 +56,7 @@ def cpu_profile() -> ProfileRecord:
         ),
         node(
             "relu",
-            steady(100_000.0, spread_ns=1_000.0),
+            worked(steady(100_000.0, spread_ns=1_000.0), IMAGE_BYTES, IMAGE_BYTES),
             fate=Fate(kind="fused", kernels=(POINTWISE,)),
             line=12,
             in_graph=steady(110_000.0),
@@ -70,6 +75,7 @@ def cpu_profile() -> ProfileRecord:
             roles=(executes("conv1"),),
             in_graph=steady(1_195_000.0),
             post_grad=("convolution",),
+            traffic=moves(2 * MB, IMAGE_BYTES),
             difference=Comparison(equal=True, max_abs=0.0),
         ),
         kernel(
@@ -79,6 +85,7 @@ def cpu_profile() -> ProfileRecord:
             roles=(executes("add"), executes("relu"), NodeRole(node="conv1", role="contributes")),
             in_graph=steady(155_000.0),
             post_grad=("add", "relu"),
+            traffic=moves(2 * IMAGE_BYTES, IMAGE_BYTES),
             difference=Comparison(equal=False, max_abs=1.2e-6),
         ),
     ]
@@ -89,12 +96,22 @@ def cpu_profile() -> ProfileRecord:
             eager=Side(run=cpu_run([n.in_graph for n in nodes]), plain=steady(1_650_000.0)),
             forward=Side(run=cpu_run([k.in_graph for k in kernels]), plain=steady(1_360_000.0)),
             post_grad=(
-                post_grad("convolution", 1_210_000.0),
-                post_grad("add", 320_000.0),
-                post_grad("relu", 105_000.0),
+                post_grad("convolution", _convolution(steady(1_210_000.0))),
+                post_grad("add", worked(steady(320_000.0), 2 * IMAGE_BYTES, IMAGE_BYTES)),
+                post_grad("relu", worked(steady(105_000.0), IMAGE_BYTES, IMAGE_BYTES)),
             ),
-        )
+        ),
+        ceilings=ceilings(gb_per_s=300.0, gflops=2_000.0),
     )
+
+
+def _convolution(measured: Measurement) -> Measurement:
+    return worked(measured, 2 * MB, IMAGE_BYTES, flops=2 * GFLOP)
+
+
+def moves(read_bytes: int, written_bytes: int) -> tuple[Traffic, ...]:
+    """The traffic of a kernel that reads one buffer and writes another."""
+    return (Traffic(buffer="in", read_bytes=read_bytes), Traffic(buffer="out", written_bytes=written_bytes))
 
 
 def on_device(ns: float) -> Measurement:
@@ -104,20 +121,20 @@ def on_device(ns: float) -> Measurement:
 
 def _training_nodes(*, wrong: bool) -> list[NodeRecord]:
     """A linear and a gelu with their backwards; `wrong`: alone the linear gave another result than in the run."""
-    linear = on_device(40_000.0)
+    linear = worked(on_device(40_000.0), 40 * MB, 20 * MB, flops=20 * GFLOP)
     nodes = [
         node(
             "linear",
             dataclasses.replace(linear, fidelity=Comparison(equal=False, max_abs=0.25)) if wrong else linear,
             fate=Fate(kind="kernel", kernels=("forward/mm:1",)),
-            backward=on_device(82_000.0),
+            backward=worked(on_device(82_000.0), 80 * MB, 40 * MB, flops=40 * GFLOP),
             backward_in_graph=on_device(82_500.0),
         ),
         node(
             "gelu",
-            on_device(9_000.0),
+            worked(on_device(9_000.0), 16 * MB, 16 * MB),
             fate=Fate(kind="fused", kernels=("forward/triton_poi_fused_gelu_0:2",)),
-            backward=on_device(16_000.0),
+            backward=worked(on_device(16_000.0), 32 * MB, 16 * MB),
             backward_in_graph=on_device(15_900.0),
         ),
     ]
@@ -127,7 +144,15 @@ def _training_nodes(*, wrong: bool) -> list[NodeRecord]:
 def _training_kernels(*, owned: bool) -> list[KernelRecord]:
     """Two kernels forward and three backward, one of which recomputes a product; `owned`: gelu's backward is known."""
     kernels = [
-        kernel("mm", on_device(39_900.0), handle=1, kind="extern", roles=(executes("linear"),), post_grad=("mm", "t")),
+        kernel(
+            "mm",
+            on_device(39_900.0),
+            handle=1,
+            kind="extern",
+            roles=(executes("linear"),),
+            post_grad=("mm", "t"),
+            traffic=moves(40 * MB, 20 * MB),
+        ),
         kernel(
             "triton_poi_fused_gelu_0",
             on_device(9_500.0),
@@ -135,6 +160,7 @@ def _training_kernels(*, owned: bool) -> list[KernelRecord]:
             kind="triton",
             roles=(executes("gelu"),),
             post_grad=("gelu",),
+            traffic=moves(16 * MB, 16 * MB),
         ),
         kernel(
             "triton_poi_fused_gelu_backward_0",
@@ -144,6 +170,7 @@ def _training_kernels(*, owned: bool) -> list[KernelRecord]:
             kind="triton",
             roles=(differentiates("gelu"),) if owned else (),
             post_grad=("mul", "gelu_backward"),
+            traffic=moves(32 * MB, 16 * MB) if owned else (),
         ),
         kernel(
             "mm",
@@ -153,6 +180,7 @@ def _training_kernels(*, owned: bool) -> list[KernelRecord]:
             kind="extern",
             roles=(differentiates("linear", 3_000),),
             post_grad=("mm_1",),
+            traffic=moves(60 * MB, 40 * MB),
         ),
         kernel(
             "triton_per_fused_mul_sum_1",
@@ -163,9 +191,23 @@ def _training_kernels(*, owned: bool) -> list[KernelRecord]:
             roles=(differentiates("linear", 1_000),),
             post_grad=("mul", "sum"),
             recomputes=("mul",),
+            traffic=moves(23 * MB, 1 * MB),
         ),
     ]
     return [dataclasses.replace(entry, in_graph=entry.isolated) for entry in kernels]
+
+
+def _training_post_grad() -> tuple[PostGradNode, ...]:
+    """What Inductor lowered, each alone."""
+    return (
+        post_grad("mm", worked(on_device(40_000.0), 40 * MB, 20 * MB, flops=20 * GFLOP)),
+        post_grad("gelu", worked(on_device(12_000.0), 32 * MB, 32 * MB)),
+        post_grad("t", is_view=True),
+        post_grad("mul", worked(on_device(5_000.0), 8 * MB, 8 * MB), phase="backward"),
+        post_grad("gelu_backward", worked(on_device(16_000.0), 32 * MB, 16 * MB), phase="backward"),
+        post_grad("mm_1", worked(on_device(80_000.0), 60 * MB, 40 * MB, flops=40 * GFLOP), phase="backward"),
+        post_grad("sum", worked(on_device(3_000.0), 8 * MB, 1 * MB), phase="backward"),
+    )
 
 
 def gpu_profile() -> ProfileRecord:
@@ -186,15 +228,7 @@ def gpu_profile() -> ProfileRecord:
                 kernels,
                 key=key,
                 device="cuda:0",
-                post_grad=(
-                    post_grad("mm", on_device(40_000.0)),
-                    post_grad("gelu", on_device(12_000.0)),
-                    post_grad("t", is_view=True),
-                    post_grad("mul", on_device(5_000.0), phase="backward"),
-                    post_grad("gelu_backward", on_device(16_000.0), phase="backward"),
-                    post_grad("mm_1", on_device(80_000.0), phase="backward"),
-                    post_grad("sum", on_device(3_000.0), phase="backward"),
-                ),
+                post_grad=_training_post_grad(),
                 eager=side([n.in_graph for n in nodes], 49_100.0, 160_000.0),
                 eager_backward=side([n.backward_in_graph for n in nodes], 98_400.0, 240_000.0),
                 forward=side([k.in_graph for k in kernels[:2]], 49_500.0, 95_000.0),
@@ -232,7 +266,8 @@ def gpu_profile() -> ProfileRecord:
         gpu_l2_bytes=50 * 2**20,
         sm_clock_mhz=1980,
     )
-    record = profile(*regions, timer="cupti", step=step, env=gpu)
+    seen = ceilings(device="cuda:0", gb_per_s=4_000.0, gflops=700_000.0, launch_ns=1_500.0)
+    record = profile(*regions, timer="cupti", step=step, env=gpu, ceilings=seen)
     return dataclasses.replace(
         record,
         breaks=(GraphBreak(reason="print() called", source=SourceLine(file="model.py", line=20), region="r0"),),

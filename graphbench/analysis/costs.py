@@ -5,6 +5,7 @@ All of one call: a kernel that runs several times does so much each time.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -72,11 +73,16 @@ def post_grad_cost(node: PostGradNode) -> Cost:
     return NOTHING if moves_nothing(node) else _of_measured(node.isolated)
 
 
+@functools.lru_cache(maxsize=64)
+def _unknown(reason: str) -> Cost:
+    """Nothing is known, for this reason; most rows of a profile without counted work share one."""
+    return Cost(no_flops=reason, no_bytes=reason)
+
+
 def _of_measured(measured: Measurement) -> Cost:
     work = measured.work
     if work is None:
-        reason = NOT_COUNTED if measured.status == "ok" or not measured.reason else measured.reason
-        return Cost(no_flops=reason, no_bytes=reason)
+        return _unknown(NOT_COUNTED if measured.status == "ok" or not measured.reason else measured.reason)
     return Cost(
         flops=work.flops,
         arithmetic=work.arithmetic,
@@ -93,14 +99,15 @@ def _no_flops(work: Work) -> str:
     return work.reason or NO_FORMULA
 
 
-def kernel_cost(kernel: KernelRecord, post_grad: Mapping[str, PostGradNode]) -> Cost:
+def kernel_cost(kernel: KernelRecord, post_grad: Mapping[str, PostGradNode], unfused: Cost | None = None) -> Cost:
     """What one call of a kernel has to do: the FLOPs of what it executes, the bytes that it gets and gives.
 
     Args:
         kernel: the kernel.
         post_grad: the post-grad nodes of its phase by name, as `of_phase` gives them.
+        unfused: their `unfused_cost`, where it is known already.
     """
-    unfused = unfused_cost(kernel, post_grad)
+    unfused = unfused or unfused_cost(kernel, post_grad)
     untold = "" if kernel.traffic else kernel.untold or NOT_COUNTED
     return Cost(
         flops=unfused.flops,

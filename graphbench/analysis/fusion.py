@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from graphbench.analysis.costs import Cost
 from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.roofline import Ceilings, Limit
 from graphbench.analysis.shares import EagerShares, Interval, add, eager_shares, executing_roles, interval
 from graphbench.analysis.stats import Summary, Verdict, judge
 from graphbench.analysis.summary import is_owned
+from graphbench.analysis.traffic import NO_CEILINGS, EagerTraffic, KernelCosts, eager_traffic, kernel_costs
 from graphbench.analysis.unfused import Unfused, unfused_times
-from graphbench.analysis.views import is_unfaithful
+from graphbench.analysis.views import is_unfaithful, verdict_grain_ns
 from graphbench.measurements import Comparison, Measurement, Status
-from graphbench.records import KernelKind, KernelRecord, NodeRecord, NodeRole, Phase, RegionRecord
+from graphbench.records import KernelKind, KernelRecord, NodeRecord, NodeRole, Phase, ProfileRecord, RegionRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,10 @@ class FusionRow:
     `ratio = eager / fused`. Whatever is `None` is explained in `reasons`, and in `causes` in words that many kernels
     share; `state` is that of the isolated kernel. `owned` says that a node is known to which its work belongs. `device`
     is what one isolated call did there.
+
+    `cost` and `limit` are of one isolated call, bytes of all: `eager_bytes` its share of what its nodes move alone,
+    `unfused_bytes` what its post-grad nodes move one by one, `moved_bytes` what it moves itself.
+    `removed_bytes = eager - moved` is the traffic that fusion removed; `no_removed` says why it is `None`.
     """
 
     region: str
@@ -57,7 +64,35 @@ class FusionRow:
     unfaithful: bool
     shared_with: str | None
     device: DeviceFacts
+    cost: Cost
+    limit: Limit
+    eager_bytes: float | None
+    unfused_bytes: float | None
+    moved_bytes: float | None
+    no_removed: str
     together: tuple[str, ...] = ()
+
+    @property
+    def removed_bytes(self) -> float | None:
+        """Traffic of its nodes alone that the kernel does without; below 0 where it moves more."""
+        if self.eager_bytes is None or self.moved_bytes is None:
+            return None
+        return self.eager_bytes - self.moved_bytes
+
+    @property
+    def limit_ns(self) -> float | None:
+        """How long all calls take at the limit."""
+        return None if self.limit.time_ns is None else self.limit.time_ns * max(1, self.calls)
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Bytes per second that one call moved."""
+        return self.cost.bytes_per_s(self.fused.p50 if self.fused else None)
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """FLOP per second of one call."""
+        return self.cost.flops_per_s(self.fused.p50 if self.fused else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,22 +107,56 @@ class _Eager:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Against:
+    """What a kernel is set against."""
+
+    eager: _Eager
+    unfused: Unfused
+    costs: KernelCosts
+    traffic: EagerTraffic
+
+
+def all_fusion_rows(
+    record: ProfileRecord, digest: Digest | None = None, divided: Sequence[EagerShares] | None = None
+) -> list[FusionRow]:
+    """The rows of all regions of a profile; `divided` are their shares, where these are known already."""
+    digest = digest or Digest()
+    grain_ns = verdict_grain_ns(record)
+    divided = [eager_shares(region, digest) for region in record.regions] if divided is None else divided
+    return [
+        row
+        for region, shares in zip(record.regions, divided, strict=True)
+        for row in fusion_rows(
+            region, digest, shares, grain_ns=grain_ns, ceilings=Ceilings.of(record.ceilings, region.device)
+        )
+    ]
+
+
 def fusion_rows(
-    region: RegionRecord, digest: Digest | None = None, divided: EagerShares | None = None, *, grain_ns: float = 0.0
+    region: RegionRecord,
+    digest: Digest | None = None,
+    divided: EagerShares | None = None,
+    *,
+    grain_ns: float = 0.0,
+    ceilings: Ceilings = NO_CEILINGS,
 ) -> list[FusionRow]:
     """One row per kernel of `region`, in the order of its wrapper.
 
     `digest` holds statistics already computed, `divided` the region's shares; `grain_ns` is the step of the device's
-    stamps, as `views.verdict_grain_ns` tells it.
+    stamps, as `views.verdict_grain_ns` tells it, `ceilings` what the device was seen to do.
     """
     digest = digest or Digest()
     divided = divided or eager_shares(region, digest)
     unfused = unfused_times(region, digest)
     nodes = {node.name: node for node in region.nodes}
     eager = {kernel.key: _eager(kernel, divided, nodes) for kernel in region.kernels}
-    rows = [
-        _row(digest, region.key, kernel, eager[kernel.key], unfused[kernel.key], grain_ns) for kernel in region.kernels
-    ]
+    costs, traffic = kernel_costs(region, ceilings, digest), eager_traffic(region, divided)
+    rows = []
+    for kernel in region.kernels:
+        key = kernel.key
+        against = _Against(eager=eager[key], unfused=unfused[key], costs=costs[key], traffic=traffic[key])
+        rows.append(_row(digest, region.key, kernel, against, grain_ns))
     return _judged_together(rows, region, eager, digest, grain_ns)
 
 
@@ -164,16 +233,13 @@ def _is_single(measured: Measurement) -> bool:
     return measured.samples is not None and len(measured.samples.busy_ns) < 2
 
 
-def _row(
-    digest: Digest, region: str, kernel: KernelRecord, eager: _Eager, unfused: Unfused, grain_ns: float
-) -> FusionRow:
-    measured = kernel.isolated
+def _row(digest: Digest, region: str, kernel: KernelRecord, against: _Against, grain_ns: float) -> FusionRow:
+    measured, eager, unfused, costs = kernel.isolated, against.eager, against.unfused, against.costs
     calls = max(1, kernel.calls)
     fused_once, batch_ns = digest.summary(measured), digest.batch(measured)
     once = interval(fused_once)
     fused = once.scaled(calls) if once else None
     missing = _missing(kernel, eager, unfused)
-    against = eager.time
     return FusionRow(
         region=region,
         key=kernel.key,
@@ -190,11 +256,11 @@ def _row(
         fused=fused_once,
         fused_ns=fused.p50_ns if fused else None,
         batch_ns=None if batch_ns is None else calls * batch_ns,
-        eager=against,
+        eager=eager.time,
         unfused_ns=unfused.time_ns,
         recomputed_ns=unfused.recomputed_ns,
-        saved_ns=against.p50_ns - fused.p50_ns if fused and against else None,
-        ratio=against.p50_ns / fused.p50_ns if fused and against and fused.p50_ns else None,
+        saved_ns=eager.time.p50_ns - fused.p50_ns if fused and eager.time else None,
+        ratio=eager.time.p50_ns / fused.p50_ns if fused and eager.time and fused.p50_ns else None,
         verdict=_judged(fused, eager, calls, _is_single(measured), grain_ns),
         in_graph_ns=digest.median(kernel.in_graph),
         host_ns=digest.median(measured, "host_ns"),
@@ -203,6 +269,12 @@ def _row(
         unfaithful=is_unfaithful(measured),
         shared_with=measured.shared_with,
         device=DeviceFacts(measured, digest, kernel.config),
+        cost=costs.cost,
+        limit=costs.limit,
+        eager_bytes=against.traffic.moved_bytes,
+        unfused_bytes=costs.unfused_bytes,
+        moved_bytes=costs.moved_bytes,
+        no_removed=against.traffic.reason or costs.cost.no_bytes,
     )
 
 

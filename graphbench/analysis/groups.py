@@ -1,20 +1,25 @@
-"""Nodes and their parts of kernels, summed by module or by source line; repeated layers are one row. Pure."""
+"""Nodes and their parts of kernels, summed by module, source line or shape; repeated layers are one row. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from graphbench.analysis.compiled_costs import kernel_parts
+from graphbench.analysis.costs import node_cost
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.missing import expected_backwards
+from graphbench.analysis.roofline import Ceilings
+from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.shares import TIMED_KINDS
+from graphbench.analysis.traffic import KernelCosts, kernel_costs
+from graphbench.analysis.unfused import unfused_times
 from graphbench.analysis.views import source_text
 from graphbench.records import FateKind, KernelRecord, NodeRecord, Phase, ProfileRecord, RegionRecord
 
-GroupBy = Literal["module", "source"]
-GROUP_BY: tuple[GroupBy, ...] = ("module", "source")
+GroupBy = Literal["module", "source", "shape"]
+GROUP_BY: tuple[GroupBy, ...] = ("module", "source", "shape")
 TOP_LEVEL = "(top level)"
 NO_SOURCE = "(no source line)"
 NO_OWNER = "(no owner)"
@@ -23,9 +28,13 @@ LAYER = "*"
 NOT_COMPILED: frozenset[FateKind] = frozenset({"eager", "unknown"})
 """Fates of nodes that cost something compiled which nobody knows; the others without a kernel cost nothing."""
 
-_What = Literal["eager", "eager_backward", "compiled", "compiled_backward"]
+_Time = Literal["eager", "eager_backward", "compiled", "compiled_backward"]
+_What = Literal[_Time, "unfused", "limit", "eager_bytes", "unfused_bytes", "moved_bytes"]
 _Home = tuple[str, str | None]  # the group of a node, and which of its layers
+_TIMES: frozenset[_What] = frozenset(get_args(_Time))
+_REMOVED: frozenset[_What] = frozenset({"eager_bytes", "moved_bytes"})
 _COMPILED: Mapping[Phase, _What] = {"forward": "compiled", "backward": "compiled_backward"}
+_NOBODY: _Home = (NO_OWNER, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +45,10 @@ class GroupRow:
     that sums lack. `layers` counts the modules or lines that are one row here, and is `None` for the total; `kernels`
     counts those that work for its nodes: a kernel of several groups counts in each, its time is divided. `share` is its
     part of all eager time, backward included.
+
+    Of its parts of kernels, both directions: `unfused_ns` of their post-grad nodes one by one, `limit_ns` at the limit,
+    and the bytes that these move; `eager_bytes` its nodes move alone. `unlimited` counts the kernels whose limit is
+    not known, `uncounted` the nodes and kernels whose bytes are not.
     """
 
     group: str
@@ -47,7 +60,29 @@ class GroupRow:
     eager_backward_ns: float | None
     compiled_backward_ns: float | None
     missing: int
+    unfused_ns: float | None = None
+    limit_ns: float | None = None
+    eager_bytes: float | None = None
+    unfused_bytes: float | None = None
+    moved_bytes: float | None = None
+    unlimited: int = 0
+    uncounted: int = 0
     share: float | None = None
+
+    @property
+    def removed_bytes(self) -> float | None:
+        """Traffic of its nodes alone that compiled code does without; `None` where that of one of either is missing."""
+        if self.uncounted or self.eager_bytes is None or self.moved_bytes is None:
+            return None
+        return self.eager_bytes - self.moved_bytes
+
+    @property
+    def limit_part(self) -> float | None:
+        """Time at the limit ÷ compiled time, both directions; `None` where a limit or a time is missing."""
+        compiled_ns = _sum([self.compiled_ns, self.compiled_backward_ns])
+        if self.unlimited or self.missing or self.limit_ns is None or not compiled_ns:
+            return None
+        return self.limit_ns / compiled_ns
 
     @property
     def cost_ns(self) -> float | None:
@@ -76,20 +111,20 @@ class GroupRow:
 
 @dataclass(slots=True)
 class _Sums:
-    """What is known of a group so far; `missing` names each time that its sums lack."""
+    """What is known of a group so far; `missing` names each time or size that its sums lack."""
 
     places: set[str] = field(default_factory=set)
     kernels: set[tuple[str, str]] = field(default_factory=set)
     nodes: int = 0
     missing: set[tuple[_What, str, str]] = field(default_factory=set)
-    times: dict[_What, float | None] = field(default_factory=dict)
+    sums: dict[_What, float | None] = field(default_factory=dict)
 
-    def add(self, what: _What, region: str, row: str, time_ns: float | None) -> None:
-        if time_ns is None:
+    def add(self, what: _What, region: str, row: str, amount: float | None) -> None:
+        if amount is None:
             self.missing.add((what, region, row))
-            self.times.setdefault(what, None)
+            self.sums.setdefault(what, None)
         else:
-            self.times[what] = (self.times.get(what) or 0.0) + time_ns
+            self.sums[what] = (self.sums.get(what) or 0.0) + amount
 
 
 def group_rows(
@@ -101,7 +136,8 @@ def group_rows(
 
     Args:
         record: a profile.
-        by: `module` path, in which numbers that repeat become `*`, or `source` line.
+        by: `module` path, in which numbers that repeat become `*`, `source` line, or `shape`: op type with the shapes
+            and dtypes of its inputs.
         depth: cut module paths after so many components.
         digest: statistics already computed for this record.
 
@@ -112,10 +148,10 @@ def group_rows(
     name_of = _names([node for region in record.regions for node in region.nodes], by, depth)
     sums: dict[str, _Sums] = {}
     for region in record.regions:
-        homes = {node.name: (name_of(node), _place(node, by, depth)) for node in region.nodes}
+        calls = call_texts(region) if by == "shape" else {}
+        homes = {node.name: (calls.get(node.name) or name_of(node), _place(node, by, depth)) for node in region.nodes}
         _add_nodes(sums, region, homes, digest)
-        for kernel in region.kernels:
-            _add_kernel(sums, region.key, kernel, homes, digest)
+        _add_kernels(sums, region, homes, Ceilings.of(record.ceilings, region.device), digest)
     return _rows(sums)
 
 
@@ -128,24 +164,43 @@ def _add_nodes(sums: dict[str, _Sums], region: RegionRecord, homes: Mapping[str,
         found = _group_of(sums, homes[node.name])
         found.nodes += 1
         found.add("eager", region.key, node.name, digest.median(node.isolated))
+        if node.kind != "view":
+            found.add("eager_bytes", region.key, node.name, node_cost(node).moved_bytes)
         if ("forward", node.name) not in worked_for:
             found.add("compiled", region.key, node.name, None if node.fate.kind in NOT_COMPILED else 0.0)
         if node.name in backwards:
             found.add("eager_backward", region.key, node.name, digest.median(node.backward_isolated))
+            found.add("eager_bytes", region.key, f"∂ {node.name}", node_cost(node, "backward").moved_bytes)
             if ("backward", node.name) not in worked_for:
                 found.add("compiled_backward", region.key, node.name, 0.0 if has_backward else None)
 
 
-def _add_kernel(
-    sums: dict[str, _Sums], region: str, kernel: KernelRecord, homes: Mapping[str, _Home], digest: Digest
+def _add_kernels(
+    sums: dict[str, _Sums], region: RegionRecord, homes: Mapping[str, _Home], ceilings: Ceilings, digest: Digest
 ) -> None:
-    time_ns, nobody = digest.median(kernel.isolated), (NO_OWNER, None)
-    parts = [(homes.get(node, nobody), part) for node, part in kernel_parts(kernel).items()]
-    for home, part in parts or [(nobody, 1.0)]:
-        found = _group_of(sums, home)
-        found.kernels.add((region, kernel.key))
-        part_ns = None if time_ns is None else time_ns * max(1, kernel.calls) * part
-        found.add(_COMPILED[kernel.phase], region, kernel.key, part_ns)
+    costs, unfused = kernel_costs(region, ceilings, digest), unfused_times(region, digest)
+    for kernel in region.kernels:
+        amounts = _amounts(kernel, costs[kernel.key], unfused[kernel.key].time_ns, digest)
+        parts = [(homes.get(node, _NOBODY), part) for node, part in kernel_parts(kernel).items()]
+        for home, part in parts or [(_NOBODY, 1.0)]:
+            found = _group_of(sums, home)
+            found.kernels.add((region.key, kernel.key))
+            for what, amount in amounts.items():
+                found.add(what, region.key, kernel.key, None if amount is None else amount * part)
+
+
+def _amounts(
+    kernel: KernelRecord, costs: KernelCosts, unfused_ns: float | None, digest: Digest
+) -> dict[_What, float | None]:
+    """Everything of a kernel that is divided over its nodes, of all its calls."""
+    time_ns = digest.median(kernel.isolated)
+    return {
+        _COMPILED[kernel.phase]: None if time_ns is None else time_ns * costs.calls,
+        "unfused": unfused_ns,
+        "limit": costs.limit_ns,
+        "unfused_bytes": costs.unfused_bytes,
+        "moved_bytes": costs.moved_bytes,
+    }
 
 
 def _group_of(sums: dict[str, _Sums], home: _Home) -> _Sums:
@@ -157,39 +212,45 @@ def _group_of(sums: dict[str, _Sums], home: _Home) -> _Sums:
 
 
 def _rows(sums: Mapping[str, _Sums]) -> tuple[list[GroupRow], GroupRow]:
-    rows = [
-        GroupRow(
-            group=name,
-            layers=len(found.places),
-            nodes=found.nodes,
-            kernels=len(found.kernels),
-            eager_ns=found.times.get("eager", 0.0),
-            compiled_ns=found.times.get("compiled", 0.0),
-            eager_backward_ns=found.times.get("eager_backward", 0.0),
-            compiled_backward_ns=found.times.get("compiled_backward", 0.0),
-            missing=len(found.missing),
-        )
-        for name, found in sums.items()
-    ]
-    total = GroupRow(
-        group=TOTAL,
-        layers=None,
-        nodes=sum(row.nodes for row in rows),
-        kernels=len({kernel for found in sums.values() for kernel in found.kernels}),
-        eager_ns=_sum([row.eager_ns for row in rows]),
-        compiled_ns=_sum([row.compiled_ns for row in rows]),
-        eager_backward_ns=_sum([row.eager_backward_ns for row in rows]),
-        compiled_backward_ns=_sum([row.compiled_backward_ns for row in rows]),
-        missing=len({time for found in sums.values() for time in found.missing}),
+    groups = list(sums.values())
+    rows = [_row(name, len(found.places), found) for name, found in sums.items()]
+    whole = _Sums(
+        nodes=sum(found.nodes for found in groups),
+        kernels={kernel for found in groups for kernel in found.kernels},
+        missing={entry for found in groups for entry in found.missing},
+        sums={what: _sum([found.sums.get(what, 0.0) for found in groups]) for what in get_args(_What)},
     )
+    total = _row(TOTAL, None, whole)
     shared = [_with_share(row, total.cost_ns) for row in rows]
     return sorted(shared, key=lambda row: -(row.cost_ns or 0.0)), _with_share(total, total.cost_ns)
 
 
-def _sum(times_ns: Sequence[float | None]) -> float | None:
+def _row(group: str, layers: int | None, found: _Sums) -> GroupRow:
+    whats = [what for what, _, _ in found.missing]
+    return GroupRow(
+        group=group,
+        layers=layers,
+        nodes=found.nodes,
+        kernels=len(found.kernels),
+        eager_ns=found.sums.get("eager", 0.0),
+        compiled_ns=found.sums.get("compiled", 0.0),
+        eager_backward_ns=found.sums.get("eager_backward", 0.0),
+        compiled_backward_ns=found.sums.get("compiled_backward", 0.0),
+        missing=sum(what in _TIMES for what in whats),
+        unfused_ns=found.sums.get("unfused", 0.0),
+        limit_ns=found.sums.get("limit", 0.0),
+        eager_bytes=found.sums.get("eager_bytes", 0.0),
+        unfused_bytes=found.sums.get("unfused_bytes", 0.0),
+        moved_bytes=found.sums.get("moved_bytes", 0.0),
+        unlimited=whats.count("limit"),
+        uncounted=sum(what in _REMOVED for what in whats),
+    )
+
+
+def _sum(amounts: Sequence[float | None]) -> float | None:
     """Sum of those that are known; `None` where none of them is."""
-    known = [time_ns for time_ns in times_ns if time_ns is not None]
-    return sum(known) if known or not times_ns else None
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known or not amounts else None
 
 
 def _with_share(row: GroupRow, whole_ns: float | None) -> GroupRow:
@@ -198,7 +259,7 @@ def _with_share(row: GroupRow, whole_ns: float | None) -> GroupRow:
 
 def _place(node: NodeRecord, by: GroupBy, depth: int | None = None) -> str:
     """Which of a group's layers a node is in."""
-    if by == "module":
+    if by != "source":
         return _cut(node.module, depth)
     return f"{node.source.file}:{node.source.line}" if node.source else ""
 

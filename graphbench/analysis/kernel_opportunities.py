@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from typing import Final
 
-from graphbench.analysis.costs import kernel_cost, post_grad_cost
+from graphbench.analysis.costs import post_grad_cost
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.missed import MissedFusion, missed_fusions
 from graphbench.analysis.opportunity import Found, OpportunityKind, Scene
-from graphbench.analysis.roofline import Limit, limit_of
+from graphbench.analysis.roofline import Limit
 from graphbench.analysis.unfused import moves_nothing
 from graphbench.records import KernelRecord
 from graphbench.units import count_text, format_bytes, format_duration, format_percent
@@ -29,7 +29,7 @@ CASTS: Final = frozenset({"_to_copy", "convert_element_type", "to"})
 def kernel_opportunities(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
     """All of one region; `rows` are its fusions."""
     yield from _slower(scene, rows)
-    yield from _far_from_limit(scene)
+    yield from _far_from_limit(scene, rows)
     yield from _missed(scene)
     yield from _copies(scene)
     yield from _recomputed(scene)
@@ -83,25 +83,23 @@ def _most_unfused(scene: Scene, kernel: KernelRecord) -> float | None:
     return max(1, kernel.calls) * sum(known) if known else None
 
 
-def _far_from_limit(scene: Scene) -> Iterator[Found]:
-    for kernel in scene.region.kernels:
-        in_graph_ns, busy_ns = scene.time_ns(kernel), scene.digest.median(kernel.isolated)
+def _far_from_limit(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
+    for row in rows:
+        kernel = scene.kernels[row.key]
+        in_graph_ns, limit = scene.time_ns(kernel), row.limit
         calls = max(1, kernel.calls) * scene.runs(kernel.phase)
-        if not in_graph_ns or not busy_ns or not calls:
+        if not in_graph_ns or not calls or limit.part is None or limit.time_ns is None:
             continue
-        cost = kernel_cost(kernel, scene.post_grad[kernel.phase])
-        limit = limit_of(cost, busy_ns, scene.ceilings, cache=kernel.isolated.cache)
-        if limit.part is None or limit.time_ns is None:
-            continue
-        least_ns = limit.time_ns * calls
-        part = max(limit.part, least_ns / in_graph_ns)  # in the graph it may be nearer, its inputs being in the cache
+        # In the graph it may be nearer to its limit than alone, its inputs being in the cache.
+        part = max(limit.part, limit.time_ns * calls / in_graph_ns)
         if part < FAR:
             tell = partial(_tell_far, part, limit, in_graph_ns / calls)
             yield Found(kind="far from limit", gain_ns=in_graph_ns * (1 - part), kernels=[kernel], tell=tell)
 
 
 def _tell_far(part: float, limit: Limit, call_ns: float) -> tuple[str, str]:
-    what = f"reaches {format_percent(part, decimals=0)} of its limit ({limit.bound})"
+    bound = f" ({limit.bound})" if limit.bound != "launch" else ""  # the host's limit: another opportunity
+    what = f"reaches {format_percent(part, decimals=0)} of its limit{bound}"
     return what, f"{format_duration(call_ns)} a call, {format_duration(limit.time_ns)} at the limit"
 
 

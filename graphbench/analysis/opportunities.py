@@ -7,14 +7,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.fusion import FusionRow, fusion_rows
+from graphbench.analysis.fusion import FusionRow, all_fusion_rows
 from graphbench.analysis.groups import fold_layers
 from graphbench.analysis.kernel_opportunities import kernel_opportunities
 from graphbench.analysis.missed import GENERATED
 from graphbench.analysis.opportunity import Found, Opportunity, Scene
 from graphbench.analysis.step_opportunities import break_opportunities, gap_opportunities, idle_step, launch_bound
 from graphbench.analysis.step_time import SideKey, StepTime, step_time
-from graphbench.analysis.views import verdict_grain_ns
 from graphbench.records import NodeRecord, ProfileRecord
 
 _NUMBER = re.compile(r"_\d+$")
@@ -56,9 +55,7 @@ def opportunities(
 def _by_region(
     record: ProfileRecord, digest: Digest, rows: Sequence[FusionRow] | None
 ) -> Mapping[str, Sequence[FusionRow]]:
-    if rows is None:
-        grain_ns = verdict_grain_ns(record)
-        return {region.key: fusion_rows(region, digest, grain_ns=grain_ns) for region in record.regions}
+    rows = all_fusion_rows(record, digest) if rows is None else rows
     found: dict[str, list[FusionRow]] = {}
     for row in rows:
         found.setdefault(row.region, []).append(row)

@@ -39,11 +39,13 @@ ZERO = Interval(p10_ns=0.0, p50_ns=0.0, p90_ns=0.0)
 class KernelShare:
     """What a kernel's nodes cost eagerly: the part of their isolated times that falls to it.
 
-    `nodes` are those it has a part of, merged ones included; `missing` those of them without a time, and why.
+    `nodes` are those it has a part of, merged ones included, and `parts` which part of each; `missing` those of them
+    without a time, and why.
     """
 
     time: Interval
     nodes: tuple[str, ...]
+    parts: tuple[float, ...]
     missing: tuple[tuple[str, str], ...] = ()
 
 
@@ -134,16 +136,16 @@ def _divide(
     digest: Digest,
 ) -> Shares:
     nodes = {node.name: node for node in region.nodes}
-    parts: dict[str, list[Interval]] = {kernel.key: [] for kernel in region.kernels}
-    names: dict[str, list[str]] = {kernel.key: [] for kernel in region.kernels}
+    times: dict[str, list[Interval]] = {kernel.key: [] for kernel in region.kernels}
+    parts: dict[str, dict[str, float]] = {kernel.key: {} for kernel in region.kernels}
     missing: dict[str, list[tuple[str, str]]] = {kernel.key: [] for kernel in region.kernels}
     rest: dict[FateKind, list[Interval]] = {}
     everything: list[Interval] = []
     for node in among:
         time = interval(digest.summary(measured(node)))
         shared_out = _destination(node, nodes, weights)
-        for key in shared_out:
-            names[key].append(node.name)
+        for key, fraction in shared_out.items():
+            parts[key][node.name] = fraction
         if time is None:
             if node.kind in TIMED_KINDS:
                 for key in shared_out:
@@ -153,13 +155,18 @@ def _divide(
         if not shared_out:
             rest.setdefault(node.fate.kind, []).append(time)
         for key, fraction in shared_out.items():
-            parts[key].append(time.scaled(fraction))
+            times[key].append(time.scaled(fraction))
     return Shares(
         kernels={
-            key: KernelShare(time=add(parts[key]), nodes=tuple(names[key]), missing=tuple(missing[key]))
-            for key in parts
+            key: KernelShare(
+                time=add(times[key]),
+                nodes=tuple(parts[key]),
+                parts=tuple(parts[key].values()),
+                missing=tuple(missing[key]),
+            )
+            for key in times
         },
-        without_kernel={fate: add(times) for fate, times in rest.items()},
+        without_kernel={fate: add(found) for fate, found in rest.items()},
         total=add(everything),
     )
 

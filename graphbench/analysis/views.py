@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from graphbench.analysis.compiled_costs import CompiledCost, compiled_costs
+from graphbench.analysis.costs import Cost, node_cost
 from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.roofline import Ceilings, Limit
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Summary
+from graphbench.analysis.traffic import node_limit
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement, SourceLine, Status, TensorSpec
 from graphbench.records import Fate, NodeKind, NodeRecord, ProfileRecord
@@ -35,8 +38,8 @@ class NodeRow:
 
     `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed from
     the real call's. `backward` is the isolated measurement of its own eager backward, whose figures are named so;
-    `compiled` is the node's part of its kernels, forward and backward. Figures are worked out when asked for: most rows
-    of a large profile are never shown.
+    `compiled` is the node's part of its kernels, forward and backward. `cost` and `limit` are of its isolated call,
+    `ceilings` its device's. Other figures are worked out when asked for: most rows of a large profile are never shown.
     """
 
     region: str
@@ -55,6 +58,9 @@ class NodeRow:
     compiled: CompiledCost
     total_ns: float
     digest: Digest
+    ceilings: Ceilings
+    cost: Cost
+    limit: Limit
 
     @property
     def outputs(self) -> str:
@@ -124,6 +130,36 @@ class NodeRow:
         return DeviceFacts(self.node.isolated, self.digest)
 
     @property
+    def moved_bytes(self) -> float | None:
+        """What it reads and writes; `None` for a view, which is no news."""
+        return None if self.kind == "view" else self.cost.moved_bytes
+
+    @property
+    def limit_ns(self) -> float | None:
+        """How long its isolated call takes at the limit."""
+        return self.limit.time_ns
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Bytes per second that its isolated call moved."""
+        return self.cost.bytes_per_s(self.isolated_p50_ns)
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """FLOP per second of its isolated call."""
+        return self.cost.flops_per_s(self.isolated_p50_ns)
+
+    @property
+    def backward_cost(self) -> Cost:
+        """What its eager backward has to do."""
+        return node_cost(self.node, "backward")
+
+    @property
+    def backward_limit(self) -> Limit:
+        """Its eager backward alone against its limit."""
+        return node_limit(self.node, "backward", self.backward_cost, self.ceilings, self.digest)
+
+    @property
     def fate(self) -> str:
         """What became of it, in words."""
         return fate_text(self.node.fate)
@@ -141,6 +177,7 @@ def node_rows(record: ProfileRecord, digest: Digest | None = None) -> list[NodeR
     """
     digest = digest or Digest()
     costs = {region.key: compiled_costs(region, digest) for region in record.regions}
+    ceilings = {region.key: Ceilings.of(record.ceilings, region.device) for region in record.regions}
     nodes = [
         (region.key, position, node)
         for region in record.regions
@@ -148,10 +185,11 @@ def node_rows(record: ProfileRecord, digest: Digest | None = None) -> list[NodeR
         if node.kind in TIMED_KINDS
     ]
     total_ns = sum(digest.median(node.isolated) or 0.0 for _, _, node in nodes)
-    return [
-        _node_row(digest, total_ns, costs[region].get(node.name, CompiledCost()), region, position, node)
-        for region, position, node in nodes
-    ]
+    rows = []
+    for region, position, node in nodes:
+        compiled = costs[region].get(node.name, CompiledCost())
+        rows.append(_node_row(digest, total_ns, compiled, ceilings[region], region, position, node))
+    return rows
 
 
 def verdict_grain_ns(record: ProfileRecord) -> float:
@@ -216,9 +254,15 @@ def fate_text(fate: Fate) -> str:
 
 
 def _node_row(
-    digest: Digest, total_ns: float, compiled: CompiledCost, region: str, position: int, node: NodeRecord
+    digest: Digest,
+    total_ns: float,
+    compiled: CompiledCost,
+    ceilings: Ceilings,
+    region: str,
+    position: int,
+    node: NodeRecord,
 ) -> NodeRow:
-    isolated = node.isolated
+    isolated, cost = node.isolated, node_cost(node)
     return NodeRow(
         region=region,
         position=position,
@@ -236,6 +280,9 @@ def _node_row(
         compiled=compiled,
         total_ns=total_ns,
         digest=digest,
+        ceilings=ceilings,
+        cost=cost,
+        limit=node_limit(node, "forward", cost, ceilings, digest),
     )
 
 

@@ -148,8 +148,9 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--wide", action="store_true", help="print every column")
     group.add_argument(
         "--group-by",
-        choices=("module", "source"),
-        help="sums by module (repeated layers are one row) or source line, in the place of nodes and fusions",
+        choices=("module", "source", "shape"),
+        help="sums by module (repeated layers are one row), source line, or op type and shapes of its inputs, in the "
+        "place of nodes and fusions",
     )
     group.add_argument(
         "--depth", type=positive_int, metavar="N", help="with --group-by module: cut paths after N parts"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from graphbench.report.names import Shorten, shorten
+from graphbench.units import MISSING
 
 RowT = TypeVar("RowT")
 RowT_contra = TypeVar("RowT_contra", contravariant=True)
@@ -21,7 +22,8 @@ class Column(Generic[RowT_contra]):
     Times are given in nanoseconds, fractions as 0 to 1; `None` is a missing value. `shown`: `always`; `several` where
     its values differ between rows; `nonzero` where any is not 0; with `wide`; or in `csv` only. A column without any
     value is shown in CSV only. Tables show `brief` where CSV lists more. A text column may be shortened by `shorten`,
-    down to `shrink` characters. Rows are sorted by `order`, where the value itself would sort wrongly.
+    down to `shrink` characters. Rows are sorted by `order`, where the value itself would sort wrongly. `missing` stands
+    for `None` in text.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Column(Generic[RowT_contra]):
     brief: Callable[[RowT_contra], object] | None = None
     marks: Callable[[RowT_contra], str] | None = None
     order: Callable[[RowT_contra], object] | None = None
+    missing: str = MISSING
 
     @property
     def align(self) -> Literal["left", "right"]:

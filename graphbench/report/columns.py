@@ -16,6 +16,7 @@ from graphbench.report.column import Column
 from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, of_one_call
 from graphbench.report.gaps_table import GAP_COLUMNS, GAP_LINE_COLUMNS, SHORT_PHASES
 from graphbench.report.groups_table import GROUP_COLUMNS
+from graphbench.report.limit_columns import FUSION_TRAFFIC_COLUMNS, LIMIT_COLUMNS, LIMIT_KEYS, always
 from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_source
 from graphbench.report.node_columns import NODE_COLUMNS, TRAINING_NODE_COLUMNS, row_marks, tail_ratio
 
@@ -154,6 +155,8 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
         brief=lambda row: f"{row.verdict} +" if row.verdict and row.together else row.verdict,
         shrink=7,
     ),
+    *LIMIT_COLUMNS,
+    *FUSION_TRAFFIC_COLUMNS,
     Column(name="judged with", key="judged_with", kind="text", get=lambda row: ", ".join(row.together), shown="csv"),
     Column(name="batch", key="all_calls_batch_p50", kind="time", get=lambda row: row.batch_ns),
     *_one_call_statistics(),
@@ -181,6 +184,13 @@ FUSION_LAUNCH_COLUMNS: tuple[Column[FusionRow], ...] = (
     COUNT_COLUMN,
     *LAUNCH_COLUMNS,
     *CONFIG_COLUMNS,
+)
+
+FUSION_LIMIT_COLUMNS: tuple[Column[FusionRow], ...] = (
+    *(column for column in FUSION_COLUMNS if column.key in ("region", "phase", "kernel", "kind", "calls")),
+    Column(name="fused", key="all_calls_fused_p50", kind="time", get=lambda row: row.fused_ns),
+    *always(LIMIT_COLUMNS, *LIMIT_KEYS),
+    *always(FUSION_TRAFFIC_COLUMNS, "eager_bytes", "unfused_bytes", "all_calls_moved_bytes", "removed_bytes"),
 )
 
 DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (

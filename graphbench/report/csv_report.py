@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.break_costs import break_rows
-from graphbench.analysis.fusion import fusion_rows
+from graphbench.analysis.fusion import all_fusion_rows
 from graphbench.analysis.gaps import gap_rows
 from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.places import place_rows
 from graphbench.analysis.step_parts import step_parts
-from graphbench.analysis.views import node_rows, sort_rows, verdict_grain_ns
+from graphbench.analysis.views import node_rows, sort_rows
 from graphbench.errors import UsageError
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
@@ -62,7 +62,7 @@ class CsvReporter:
         if table == "nodes":
             return _write(NODE_COLUMNS, sort_rows(node_rows(record), node_sort_keys(), sort, top))
         if table == "fusions":
-            rows = [row for region in record.regions for row in fusion_rows(region, grain_ns=verdict_grain_ns(record))]
+            rows = all_fusion_rows(record)
             return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), sort, top))
         if table == "opportunities":
             return _write(OPPORTUNITY_COLUMNS, opportunities(record)[:top])

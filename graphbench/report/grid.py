@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from graphbench.plaintext import clean, clean_lines, quoted
-from graphbench.report.column import Column
+from graphbench.report.column import Column, Kind
 from graphbench.report.names import Shorten
-from graphbench.units import MISSING, TimeUnit, format_number, format_ratio, format_time, time_unit
+from graphbench.units import TimeUnit, format_number, format_ratio, format_time, time_unit
 
 RowT = TypeVar("RowT")
 _ANY_WIDTH = 1 << 30
@@ -148,24 +148,21 @@ def _wrapped(prose: str, width: int) -> list[str]:
 
 
 def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tuple[str, list[str]]:
-    if column.kind == "text":
-        return column.name, [MISSING if value is None else quoted(str(value), _LONGEST_CELL) for value in values]
-    if column.kind == "number":
-        return column.name, [_number(value) for value in values]
-    numbers = [float(value) if isinstance(value, (int, float)) else None for value in values]
-    if column.kind == "time":
-        return f"{column.name}\n{unit}", [format_time(number, unit) for number in numbers]
-    if column.kind == "fraction":
-        return f"{column.name}\n%", [MISSING if n is None else f"{100 * n:.1f}" for n in numbers]
-    return column.name, [format_ratio(number) for number in numbers]
+    name = f"{column.name}\n{unit}" if column.kind == "time" else column.name
+    name = f"{column.name}\n%" if column.kind == "fraction" else name
+    return name, [column.missing if value is None else _cell(column.kind, value, unit) for value in values]
 
 
-def _number(value: object) -> str:
-    """A number, or a text in a column of numbers, such as a range."""
-    if isinstance(value, str):
-        return quoted(value, _LONGEST_CELL)
-    if not isinstance(value, (int, float)):
-        return MISSING
+def _cell(kind: Kind, value: object, unit: TimeUnit) -> str:
+    """A known value; a text in a column of numbers, such as a range, stands as it is."""
+    if kind == "text" or not isinstance(value, (int, float)):
+        return quoted(str(value), _LONGEST_CELL)
+    if kind == "time":
+        return format_time(value, unit)
+    if kind == "fraction":
+        return f"{100 * value:.1f}"
+    if kind == "ratio":
+        return format_ratio(value)
     return format_number(value) if value % 1 else f"{value:.0f}"
 
 

@@ -12,7 +12,7 @@ from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.names import shorten
-from graphbench.units import count_text, format_percent
+from graphbench.units import UNKNOWN, count_text, format_percent, format_traffic
 
 GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     Column(name="group", key="group", kind="text", get=lambda row: row.group, shrink=20, shorten=shorten),
@@ -31,20 +31,51 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
         get=lambda row: row.compiled_backward_ns,
         shown="nonzero",
     ),
+    Column(name="un-\nfused", key="unfused", kind="time", get=lambda row: row.unfused_ns, shown="nonzero"),
+    Column(
+        name="at\nlimit", key="at_limit", kind="time", get=lambda row: row.limit_ns, shown="nonzero", missing=UNKNOWN
+    ),
+    Column(
+        name="of\nlimit",
+        key="limit",
+        kind="fraction",
+        get=lambda row: row.limit_part,
+        shown="wide",
+        missing=UNKNOWN,
+    ),
     Column(name="saved", key="saved", kind="time", get=lambda row: row.saved_ns),
     Column(name="ratio", key="speedup", kind="ratio", get=lambda row: row.speedup),
+    Column(
+        name="re-\nmoved",
+        key="removed_bytes",
+        kind="number",
+        get=lambda row: row.removed_bytes,
+        brief=lambda row: None if row.removed_bytes is None else format_traffic(row.removed_bytes),
+        shown="nonzero",
+        missing=UNKNOWN,
+    ),
+    Column(name="eager moved", key="eager_bytes", kind="number", get=lambda row: row.eager_bytes, shown="csv"),
+    Column(name="unfused moved", key="unfused_bytes", kind="number", get=lambda row: row.unfused_bytes, shown="csv"),
+    Column(name="moved", key="moved_bytes", kind="number", get=lambda row: row.moved_bytes, shown="csv"),
     Column(name="cost", key="cost", kind="time", get=lambda row: row.cost_ns, shown="csv"),
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="missing", key="missing", kind="number", get=lambda row: row.missing, shown="nonzero"),
+    Column(name="no limit", key="unlimited", kind="number", get=lambda row: row.unlimited, shown="csv"),
+    Column(name="not counted", key="uncounted", kind="number", get=lambda row: row.uncounted, shown="csv"),
 )
 EXPLAINED = (
     "eager, eager bwd: sums of the nodes' times alone; comp., comp. bwd: their parts of the compiled kernels, which "
     "are divided over their nodes by the bytes that each moves in them; groups add up to the total"
 )
 
+LIMITED = (
+    "unfused, at limit: their parts of the kernels' post-grad nodes one by one and of the kernels' time at the limit, "
+    "both directions; removed: what nodes move alone less what their parts of the kernels move"
+)
+
 
 class Grouping(NamedTuple):
-    """How to group: by module, whose paths may be cut, or by source line."""
+    """How to group: by module, whose paths may be cut, by source line, or by op type and shapes."""
 
     by: GroupBy
     depth: int | None
@@ -65,7 +96,8 @@ def checked_grouping(by: str | None, depth: int | None) -> Grouping | None:
             hint='group_by="module", depth=2 makes encoder.layer of encoder.layer.*.attention',
             subject="depth",
         )
-    return Grouping("source" if by == "source" else "module", depth) if by is not None else None
+    known = next((way for way in GROUP_BY if way == by), None)
+    return Grouping(known, depth) if known is not None else None
 
 
 def shown_groups(
@@ -89,6 +121,13 @@ def groups_legend(record: ProfileRecord, total: GroupRow, digest: Digest) -> lis
     if total.missing:
         times = count_text(total.missing, "time")
         lines.append(f"missing: {times} of nodes and kernels; sums are of the others, without a saving")
+    if total.limit_ns:
+        lines.append(LIMITED)
+    if total.limit_ns and total.unlimited:
+        lines.append(f"at limit: of {count_text(total.unlimited, 'kernel')} no limit is known; sums are of the others")
+    if total.eager_bytes and total.uncounted:
+        rows = count_text(total.uncounted, "node or kernel", "nodes and kernels")
+        lines.append(f"removed: the bytes of {rows} are not known; groups with one of them have none")
     return lines + path_lines(record, digest)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from graphbench.measurements import EVENT_TIMERS, TimerName
 from graphbench.plaintext import clean
-from graphbench.records import Environment, Policy, ProfileRecord
-from graphbench.units import count_text, format_bytes
+from graphbench.records import Ceiling, Environment, Policy, ProfileRecord
+from graphbench.units import count_text, format_bytes, format_duration, format_rate
 
 
 def heading_lines(record: ProfileRecord) -> list[str]:
@@ -17,6 +17,7 @@ def heading_lines(record: ProfileRecord) -> list[str]:
         _environment(record.environment),
         policy_text(record.policy, record.environment),
         *timer_lines(record.policy.timer),
+        *ceiling_lines(record.ceilings),
     ]
 
 
@@ -57,6 +58,25 @@ def policy_text(policy: Policy, environment: Environment) -> str:
     locked = policy.lock_gpu_clock_mhz
     parts += [f"SM clock locked to {locked} MHz"] if locked is not None else []
     return f"how: {' | '.join(parts)}"
+
+
+def ceiling_lines(ceilings: Sequence[Ceiling]) -> list[str]:
+    """What each device was seen to do, such as `ceilings of cuda:0: copy 4.12 TB/s, ... (measured 2026-01-02)`."""
+    lines = []
+    for device in dict.fromkeys(entry.device for entry in ceilings):
+        mine = [entry for entry in ceilings if entry.device == device]
+        known = ", ".join(f"{entry.arithmetic or entry.kind} {_ceiling(entry)}" for entry in mine)
+        when = " and ".join(dict.fromkeys(entry.measured[:10] for entry in mine))
+        cached = ", cached" if all(entry.cached for entry in mine) else ""
+        cached = ", partly cached" if not cached and any(entry.cached for entry in mine) else cached
+        lines.append(f"ceilings of {clean(device)}: {clean(known)} (measured {clean(when)}{cached})")
+    return lines
+
+
+def _ceiling(entry: Ceiling) -> str:
+    if entry.kind == "launch":
+        return format_duration(entry.value, digits=3)
+    return format_rate(entry.value, "FLOP/s" if entry.kind == "matmul" else "B/s")
 
 
 def timer_lines(timer: TimerName) -> list[str]:

@@ -24,6 +24,15 @@ DIFFERENTIATES = "∂: backward of"
 UNFUSED = "unfused: the kernel's post-grad nodes one by one, called eagerly"
 RECOMPUTED = "* in part of nodes that another kernel has computed before"
 TOGETHER = "+ after a verdict: that of the kernels that compute a node together, by their sum"
+BOUND = (
+    "bound: memory (mem), compute (comp), latency (lat: no kernel is shorter) or launch (the host takes longer than "
+    "the device); of limit: time at the limit ÷ time of one call, by the device's ceilings; n/a: not known"
+)
+COSTS = (
+    "read, written, moved: distinct bytes, at least; FLOP: by torch's formulas, n/a where no op has one; removed: what "
+    "the nodes of a kernel move alone less what it moves"
+)
+BEYOND = "! in of limit: beyond it, which no row can be: see suspicious above"
 BATCH = (
     "batch: many calls queued back to back, warm: no-overhead theoretical, not what a single call costs; only rows "
     f"under {BATCH_BELOW_NS / 1e3:g} µs a call have one"
@@ -65,9 +74,30 @@ def legend(rows: Rows, *, many: bool, wide: bool) -> list[str]:
         lines.append(RECOMPUTED)
     if any(isinstance(row, FusionRow) and row.together and row.verdict for row in rows):
         lines.append(TOGETHER)
+    lines += _limit_legend([row for row in rows if not isinstance(row, GapRow)])
     if any(row.device.batch_ns is not None for row in rows):
         lines.append(BATCH)
     return lines
+
+
+def is_costed(row: NodeRow | FusionRow) -> bool:
+    """Whether there is anything to tell of its cost and its limit."""
+    return bool(row.limit.bound or row.cost.moved_bytes or row.cost.flops)
+
+
+def _limit_legend(rows: Sequence[NodeRow | FusionRow]) -> list[str]:
+    limits = [row.limit for row in rows]
+    lines = [BOUND] if any(limit.bound for limit in limits) else []
+    return lines + ([BEYOND] if any(limit.suspicious for limit in limits) else [])
+
+
+def without_limit(rows: Sequence[NodeRow] | Sequence[FusionRow], many: bool) -> list[tuple[str, str]]:
+    """Rows that were timed and have no limit, by name, and why; none where no row has one, and no views."""
+    if all(row.limit.bound is None for row in rows):
+        return []
+    timed = [row for row in rows if row.limit.bound is None and row.device.measurement.samples is not None]
+    told = [row for row in timed if not (isinstance(row, NodeRow) and row.kind == "view")]
+    return [(row_name(row, many), f"no limit: {row.limit.reason}") for row in told]
 
 
 def _measured(rows: Rows, many: bool) -> list[tuple[str, Measurement]]:

@@ -7,27 +7,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.fusion import fusion_rows
+from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.opportunities import opportunities
-from graphbench.analysis.shares import eager_shares
+from graphbench.analysis.rows import ProfileRows, profile_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
 from graphbench.analysis.summary import summary
-from graphbench.analysis.views import node_rows, sort_rows, verdict_grain_ns
+from graphbench.analysis.views import NodeRow, sort_rows
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
 from graphbench.report.base import RenderOptions, check_options
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, find_sort
+from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
+from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS
 from graphbench.report.grid import build
 from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
-from graphbench.report.legend import launch_legend, legend
-from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
+from graphbench.report.legend import COSTS, is_costed, launch_legend, legend
+from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.opportunities_table import (
     OPPORTUNITIES_SHOWN,
     OPPORTUNITY_COLUMNS,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RowT = TypeVar("RowT")
+LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
 # Brackets are in every shape, as in f32[2,64]: they make a link only with what stands behind them.
 _MARKUP = re.compile(r"[\\|<*_`~$]|\](?=[(\[:])|(?<=\])\[")
 
@@ -72,19 +75,21 @@ class MarkdownReporter:
         digest = Digest()
         found = summary(record, digest)
         step = step_summary(record.step, digest) if record.step else None
+        rows = profile_rows(record, digest)
+        paid = fusion_lines(fusion_totals(record.regions, rows), found.before_after)
         title, *conditions = heading_lines(record)
         parts = [f"# {escape(title)}", _bullets(conditions)]
         compiled = not nothing_compiled(record)
         if compiled:
             headers, totals = totals_table(found, record.policy.timer)
             parts.append(_table(headers, totals, totals_aligns(headers)))
-        findings = [*finding_lines(record, found, step, wide=wide), *pay_off_lines(record)]
+        findings = [*finding_lines(record, found, step, fusion=paid, wide=wide), *pay_off_lines(record)]
         parts += [_bullets([*replay_lines(record), *findings])]
-        parts += _opportunities(record, digest, top)
+        parts += _opportunities(record, rows.fusions, digest, top)
         if compiled and grouping is not None:
             parts += _groups(record, grouping, sort, top, wide)
         elif compiled:
-            parts += [*_nodes(record, sort, top, wide), *_fusions(record, top, wide)]
+            parts += [*_nodes(record, rows.nodes, sort, top, wide), *_fusions(record, rows, top, wide, digest)]
         if record.step is not None and step is not None:
             parts += [*_step(record.step, step, top, wide, digest)]
             by_source = grouping is not None and grouping.by == "source"
@@ -95,8 +100,8 @@ class MarkdownReporter:
         return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _opportunities(record: ProfileRecord, digest: Digest, top: int | None) -> list[str]:
-    found = opportunities(record, digest)
+def _opportunities(record: ProfileRecord, rows: Sequence[FusionRow], digest: Digest, top: int | None) -> list[str]:
+    found = opportunities(record, digest, rows=rows)
     shown = found[: top or OPPORTUNITIES_SHOWN]
     counted = [f"{len(shown)} of {len(found)}"] if len(shown) < len(found) else []
     explained = [*counted, OVERLAP] if shown else []
@@ -131,33 +136,33 @@ def _groups(record: ProfileRecord, grouping: Grouping, sort: str, top: int | Non
     return [f"## By {grouping.by}", _rows(GROUP_COLUMNS, rows, wide), _bullets(explained)]
 
 
-def _nodes(record: ProfileRecord, sort: str, top: int | None, wide: bool) -> list[str]:
-    rows = sort_rows(node_rows(record), node_sort_keys(), sort, top)
+def _nodes(record: ProfileRecord, nodes: Sequence[NodeRow], sort: str, top: int | None, wide: bool) -> list[str]:
+    rows = sort_rows(nodes, node_sort_keys(), sort, top)
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
     parts = ["## Nodes", _rows(node_columns(rows), rows, wide), _bullets(explained)]
+    parts += _limits(NODE_LIMIT_COLUMNS, rows, wide)
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:
         parts += ["### Launches", _rows(NODE_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
     return parts
 
 
-def _fusions(record: ProfileRecord, top: int | None, wide: bool) -> list[str]:
-    grain = verdict_grain_ns(record)
-    digest = Digest()
-    divided = [eager_shares(region, digest) for region in record.regions]
-    fusions = [
-        row
-        for region, shares in zip(record.regions, divided, strict=True)
-        for row in fusion_rows(region, digest, shares, grain_ns=grain)
-    ]
-    rows = sort_rows(fusions, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), "cost", top)
+def _fusions(record: ProfileRecord, found: ProfileRows, top: int | None, wide: bool, digest: Digest) -> list[str]:
+    rows = sort_rows(found.fusions, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), "cost", top)
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
-    explained += balance_lines(record.regions, divided, digest)
+    explained += balance_lines(record.regions, found.divided, digest)
     parts = ["## Fusions", _rows(FUSION_COLUMNS, rows, wide), _bullets(explained)]
+    parts += _limits(FUSION_LIMIT_COLUMNS, rows, wide)
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:
         parts += ["### Launches, one call", _rows(FUSION_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
     return parts
+
+
+def _limits(columns: Sequence[Column[LimitedT]], rows: Sequence[LimitedT], wide: bool) -> list[str]:
+    if not wide or not any(map(is_costed, rows)):
+        return []
+    return ["### Limits", _rows(columns, list(filter(is_costed, rows)), wide), _bullets([COSTS])]
 
 
 def escape(text: str) -> str:

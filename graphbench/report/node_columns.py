@@ -13,6 +13,13 @@ from graphbench.analysis.stats import Summary
 from graphbench.analysis.views import NodeRow
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.device_columns import COUNT_COLUMN, LAUNCH_COLUMNS, in_csv
+from graphbench.report.limit_columns import (
+    BACKWARD_LIMIT_COLUMNS,
+    LIMIT_COLUMNS,
+    LIMIT_KEYS,
+    NODE_TRAFFIC_COLUMN,
+    always,
+)
 from graphbench.report.names import shorten_fate, shorten_head, shorten_source, shorten_tail
 from graphbench.units import format_bytes
 
@@ -75,6 +82,9 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="max", key="isolated_max", kind="time", get=_of_isolated(lambda s: s.maximum), shown="wide"),
     Column(name="p90/\np50", key="isolated_p90_over_p50", kind="number", get=_of_isolated(tail_ratio), shown="wide"),
     Column(name="n", key="samples", kind="number", get=_of_isolated(lambda s: s.n), shown="wide"),
+    *LIMIT_COLUMNS,
+    NODE_TRAFFIC_COLUMN,
+    *BACKWARD_LIMIT_COLUMNS,
     Column(name="share", key="share", kind="fraction", get=lambda row: row.share),
     Column(name="in-\ngraph", key="in_graph", kind="time", get=lambda row: row.in_graph_ns),
     Column(
@@ -161,4 +171,12 @@ NODE_LAUNCH_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns),
     COUNT_COLUMN,
     *LAUNCH_COLUMNS,
+)
+
+NODE_LIMIT_COLUMNS: tuple[Column[NodeRow], ...] = (
+    *(column for column in NODE_COLUMNS if column.key in ("region", "name", "op_type")),
+    Column(name="p50", key="isolated_p50", kind="time", get=lambda row: row.isolated_p50_ns),
+    *always(LIMIT_COLUMNS, *LIMIT_KEYS, "read_bytes", "written_bytes"),
+    Column(name="bwd\np50", key="backward_isolated_p50", kind="time", get=lambda row: row.backward_p50_ns),
+    *always(BACKWARD_LIMIT_COLUMNS, "backward_bound", "backward_limit", "backward_at_limit"),
 )

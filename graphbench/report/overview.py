@@ -88,11 +88,17 @@ def replay_lines(record: ProfileRecord) -> list[str]:
 
 
 def finding_lines(
-    record: ProfileRecord, summary: ProfileSummary, step: StepSummary | None = None, *, wide: bool = False
+    record: ProfileRecord,
+    summary: ProfileSummary,
+    step: StepSummary | None = None,
+    *,
+    fusion: Iterable[str] = (),
+    wide: bool = False,
 ) -> list[str]:
     """What to know before reading the tables: clocks, who waits for whom, wrong results, then what is covered.
 
-    `step` sums up the recorded step, where there is one; `wide` names every kernel without a node.
+    `step` sums up the recorded step, where there is one; `fusion` are the lines that say whether fusion paid; `wide`
+    names every kernel without a node.
     """
     eager_only = nothing_compiled(record)
     timer = record.policy.timer
@@ -103,6 +109,7 @@ def finding_lines(
         *(verdict_lines(step, compiled=not eager_only and not _has_foreign_graphs(record)) if step else ()),
         *_host_bound(summary),
         *mismatch_lines(summary.mismatches),
+        *fusion,
         *([] if eager_only else [f"coverage: {coverage_text(summary.coverage, timer)}"]),
         *(step_lines(step) if step else ()),
         *_step_coverage(record, summary),

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.fusion import FusionRow, fusion_rows
+from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.missing import expected_backwards
-from graphbench.analysis.shares import eager_shares
+from graphbench.analysis.rows import ProfileRows, profile_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
 from graphbench.analysis.summary import ProfileSummary, summary
-from graphbench.analysis.views import NodeRow, node_rows, sort_rows, verdict_grain_ns
+from graphbench.analysis.views import NodeRow, sort_rows
 from graphbench.collector import collector_paused
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
@@ -21,14 +22,15 @@ from graphbench.report.balance import balance_lines
 from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, find_sort
+from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
 from graphbench.report.diff_table import render_diff
+from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.grid import Grid, build, draw, wrap
 from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
 from graphbench.report.heading import heading_lines
-from graphbench.report.legend import launch_legend, legend, row_name
-from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, node_columns, node_sort_keys
+from graphbench.report.legend import COSTS, is_costed, launch_legend, legend, row_name, without_limit
+from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.opportunities_table import opportunity_lines, pay_off_lines
 from graphbench.report.overview import (
     NAMES_SHOWN,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RowT = TypeVar("RowT")
+LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
 WIDE_WIDTH = 200
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
@@ -94,7 +97,9 @@ class _Tables:
         """The whole report, line by line; a table is one entry."""
         found = summary(record, self.digest)
         step = step_summary(record.step, self.digest) if record.step else None
-        findings = finding_lines(record, found, step, wide=self._wide)
+        rows = profile_rows(record, self.digest)
+        paid = fusion_lines(fusion_totals(record.regions, rows), found.before_after)
+        findings = finding_lines(record, found, step, fusion=paid, wide=self._wide)
         return [
             *heading_lines(record),
             "",
@@ -102,9 +107,9 @@ class _Tables:
             *findings,
             *pay_off_lines(record),
             "",
-            *opportunity_lines(record, self.digest, top=self._top),
+            *opportunity_lines(record, self.digest, top=self._top, rows=rows.fusions),
             "",
-            *self.rows(record),
+            *self.rows(record, rows),
             *(self.step(record.step, step) if record.step and step else []),
             *self.gaps(record),
             *break_lines(record, self.digest, wide=self._wide),
@@ -115,56 +120,68 @@ class _Tables:
         headers, rows = totals_table(found, record.policy.timer)
         return [draw(_plain_grid(headers, rows), self._width), *_region_note(record), *replay_lines(record)]
 
-    def rows(self, record: ProfileRecord) -> list[str]:
+    def rows(self, record: ProfileRecord, rows: ProfileRows) -> list[str]:
         """Nodes and fusions, or their groups; nothing where nothing was compiled."""
         if nothing_compiled(record):
             return []
         if self._grouping:
             return [*self.groups(record, self._grouping), ""]
-        return [*self.nodes(record), "", *self.fusions(record), ""]
+        return [*self.nodes(record, rows.nodes), "", *self.fusions(record, rows), ""]
 
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
         """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
         title, rows = shown_groups(record, grouping, self._sort, self._top, self.digest)
-        grid = build(GROUP_COLUMNS, rows, wide=self._wide)
+        # Names of shapes are long, and where limits are known the page is narrow.
+        without = ("layers",) if grouping.by == "shape" else ()
+        without = (*without, "speedup") if rows[-1].limit_ns else without
+        grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=() if self._wide else without)
         return [title, draw(grid, self._width), *groups_legend(record, rows[-1], self.digest)]
 
-    def nodes(self, record: ProfileRecord) -> list[str]:
-        """The per-node table, its marks explained, and why times are missing."""
-        rows = node_rows(record, self.digest)
+    def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow]) -> list[str]:
+        """The per-node table, its marks explained, and why times and limits are missing."""
         many = len(record.regions) > 1
         keys = node_sort_keys()
-        lines = self._table("Nodes, isolated", node_columns(rows), rows, keys, self._without(record))
+        lines = self._table("Nodes, isolated", node_columns(rows), rows, keys, self._without(record, rows))
         lines += legend(rows, many=many, wide=self._wide)
         lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
         lines += _reasons(_without_backward(record, rows))
+        lines += _reasons(without_limit(rows, many))
+        lines += self._limits("Limits of nodes, isolated", NODE_LIMIT_COLUMNS, rows, keys)
         ran = [row for row in rows if row.device.told] if self._wide else []
         if ran:
             lines += ["", *self._table("Launches of nodes, isolated", NODE_LAUNCH_COLUMNS, ran, keys)]
         return lines + launch_legend(ran)
 
-    def fusions(self, record: ProfileRecord) -> list[str]:
-        """The per-fusion table, sums of nodes and kernels that must agree, and why times are missing."""
-        divided = [eager_shares(region, self.digest) for region in record.regions]
-        grain = verdict_grain_ns(record)
-        rows = [
-            row
-            for region, shares in zip(record.regions, divided, strict=True)
-            for row in fusion_rows(region, self.digest, shares, grain_ns=grain)
-        ]
+    def fusions(self, record: ProfileRecord, found: ProfileRows) -> list[str]:
+        """The per-fusion table, sums of nodes and kernels that must agree, and why times and limits are missing."""
+        rows = found.fusions
         listed, folded = (rows, []) if self._wide else _without_unowned(rows)
         many = len(record.regions) > 1
         title = "Fusions: a kernel's time against its nodes' eager time"
         keys = sort_keys(FUSION_COLUMNS, "all_calls_fused_p50")
-        lines = self._table(title, FUSION_COLUMNS, listed, keys, self._without(record))
+        lines = self._table(title, FUSION_COLUMNS, listed, keys, self._without(record, rows))
         lines += _folded(folded, [row for row in rows if row.phase == "backward"])
         lines += legend(rows, many=many, wide=self._wide)
-        lines += balance_lines(record.regions, divided, self.digest)
+        lines += balance_lines(record.regions, found.divided, self.digest)
         lines += _reasons([(row_name(row, many), cause) for row in rows for cause in row.causes])
+        lines += _reasons(without_limit(rows, many))
+        lines += self._limits("Limits of kernels", FUSION_LIMIT_COLUMNS, rows, keys)
         ran = [row for row in rows if row.device.told] if self._wide else []
         if ran:
             lines += ["", *self._table("Launches of kernels, isolated, one call", FUSION_LAUNCH_COLUMNS, ran, keys)]
         return lines + launch_legend(ran)
+
+    def _limits(
+        self,
+        title: str,
+        columns: tuple[Column[LimitedT], ...],
+        rows: Sequence[LimitedT],
+        keys: Mapping[str, Callable[[LimitedT], object]],
+    ) -> list[str]:
+        """In a wide report, the table of costs and limits of the rows that have any."""
+        if not self._wide or not any(map(is_costed, rows)):
+            return []
+        return ["", *self._table(title, columns, list(filter(is_costed, rows)), keys), COSTS]
 
     def step(self, step: StepRecord, found: StepSummary) -> list[str]:
         """The parts of a recorded step, then its places, unless all of it is one."""
@@ -198,9 +215,15 @@ class _Tables:
         lines += legend(shown, many=False, wide=self._wide)
         return [*lines, *_reasons([(row_name(row, False), reason) for row in rows for reason in row.reasons]), ""]
 
-    def _without(self, record: ProfileRecord) -> tuple[str, ...]:
-        """On the CPU a call's host time is its time: a column of its own would repeat it."""
-        return ("host",) if record.policy.timer == "wallclock" and not self._wide else ()
+    def _without(self, record: ProfileRecord, limited: Sequence[NodeRow] | Sequence[FusionRow] = ()) -> tuple[str, ...]:
+        """Columns that would repeat others: on the CPU a call's host time is its time.
+
+        Where limits are known, they take the room of host times (`launch` says which rows these matter for) and ratios.
+        """
+        if self._wide:
+            return ()
+        told = any(row.limit.bound for row in limited)
+        return ("host", "ratio") if told else ("host",) if record.policy.timer == "wallclock" else ()
 
     def _table(
         self,

@@ -116,7 +116,7 @@ def test_a_sum_of_some_rows_is_marked_and_not_divided() -> None:
 def test_what_failed_is_listed_with_its_reason_and_not_as_zero() -> None:
     lines = table(cpu_profile()).splitlines()
     (row,) = (line for line in lines if line.startswith("sort "))
-    assert row.split()[3:6] == ["–", "–", "–"]
+    assert row.split()[3:8] == ["–", "–", "n/a", "n/a", "–"]
     assert "– ran out of memory: sort" in lines
 
 
@@ -277,11 +277,21 @@ def test_all_times_of_a_table_have_one_unit() -> None:
 
 
 def test_on_the_cpu_host_time_is_no_column_of_its_own() -> None:
-    tables = {
-        kind: table(make()).split("Nodes, isolated")[1] for kind, make in (("cpu", cpu_profile), ("gpu", gpu_profile))
+    without = {
+        kind: table(dataclasses.replace(make(), ceilings=()))
+        for kind, make in (("cpu", cpu_profile), ("gpu", gpu_profile))
     }
+    tables = {kind: text.split("Nodes, isolated")[1] for kind, text in without.items()}
     assert "host" not in tables["cpu"]
     assert "host" in tables["gpu"]
+
+
+def test_limits_take_the_room_of_host_times_and_ratios() -> None:
+    header = table(gpu_profile()).split("Nodes, isolated")[1].splitlines()[3]
+    assert "bound" in header
+    assert "host" not in header
+    assert "ratio" not in table(gpu_profile())
+    assert "ratio" in table(gpu_profile(), wide=True)
 
 
 def test_top_cuts_the_table_and_says_so() -> None:

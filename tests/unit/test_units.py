@@ -97,3 +97,30 @@ def test_a_ratio_has_three_decimals_at_most() -> None:
 
 def test_percent() -> None:
     assert units.format_percent(0.1234) == "12.3 %"
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (units.format_traffic(0), "0 B"),
+        (units.format_traffic(999), "999 B"),
+        (units.format_traffic(100_663_296), "100.7 MB"),
+        (units.format_traffic(-8e6), "-8.000 MB"),
+        (units.format_rate(4.123e12, "B/s"), "4.12 TB/s"),
+        (units.format_rate(7e14, "FLOP/s"), "700 TFLOP/s"),
+        (units.format_flops(38_654_705_664), "38.7 GFLOP"),
+    ],
+)
+def test_traffic_rates_and_flops_are_in_powers_of_ten(written: str, text: str) -> None:
+    assert written == text
+
+
+def test_what_is_unknown_of_traffic_and_rates_is_never_0() -> None:
+    assert {units.format_traffic(None), units.format_rate(None, "B/s"), units.format_flops(None)} == {"n/a"}
+
+
+def test_a_plural_without_s_is_given() -> None:
+    assert [units.count_text(n, "node or kernel", "nodes and kernels") for n in (1, 2)] == [
+        "1 node or kernel",
+        "2 nodes and kernels",
+    ]
