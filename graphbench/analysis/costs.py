@@ -128,7 +128,8 @@ def unfused_cost(kernel: KernelRecord, post_grad: Mapping[str, PostGradNode]) ->
     costs = [(post_grad_cost(post_grad[name]), parts.get(name, 1.0)) for name in kernel.executes if name in post_grad]
     if not costs or len(costs) < len(kernel.executes):
         reason = "it executes no post-grad node that is known"
-        return Cost(no_flops=reason, no_bytes=reason)
+        # A copy that only prepares for others executes none, and computes nothing.
+        return Cost(no_flops=reason if kernel.executes else NO_FORMULA, no_bytes=reason)
     return add_costs(costs)
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 
-from graphbench.analysis.costs import Cost
+from graphbench.analysis.costs import NO_FORMULA, Cost
 from graphbench.measurements import CacheState
 from graphbench.records import Ceiling
 
 Bound = Literal["memory", "compute", "latency", "launch"]
 OVER: Final = 1.005
 """More of the limit than this is suspicious: what would be printed as over 100 %."""
+NOTHING_MOVED = "it moves nothing"
 NO_CEILINGS = "the device's ceilings were not measured"
 
 
@@ -96,6 +97,10 @@ def limit_of(
     memory_ns = ceilings.memory_ns(cost.read_bytes, cost.written_bytes)
     if memory_ns is None:
         return Limit(reason=NO_CEILINGS)
+    if cost.flops is None and cost.no_flops != NO_FORMULA:
+        return Limit(reason=f"its FLOPs are not known: {cost.no_flops}")
+    if not cost.moved_bytes and not cost.flops:
+        return Limit(reason=NOTHING_MOVED)
     compute_ns = 0.0
     if cost.flops:
         rate = ceilings.matmul.get(cost.arithmetic)

@@ -38,6 +38,7 @@ def ceilings_of(
     *,
     locked_mhz: int | None,
     fresh: bool,
+    keep: bool,
     now: str,
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
     """The ceilings of a device that its rows are set against.
@@ -49,6 +50,7 @@ def ceilings_of(
         regions: what was measured, for the arithmetics of its products.
         locked_mhz: what the clock is locked to.
         fresh: measure again whatever the file has.
+        keep: write down what is measured; not where others took the CPU meanwhile.
         now: the date.
 
     Returns:
@@ -57,7 +59,7 @@ def ceilings_of(
     if timer.name in UNTIMED:
         return (), ()
     name = str(torch.empty(0, device=device).device)
-    store, notes = CeilingStore.open(), []
+    store = CeilingStore.open()
     key = key_of(measured_on, timer.name, locked_mhz)
     known = () if fresh else store.recall(key, name, now)
     wanted = arithmetics_of(regions) - {entry.arithmetic for entry in known if entry.kind == "matmul"}
@@ -67,6 +69,8 @@ def ceilings_of(
         timer, device, tuple(sorted(wanted)), when=now, room_bytes=available_bytes(device), only=bool(known)
     )
     notes = [f"ceiling not measured: {missing}" for missing in found.missing]
+    if not keep:
+        return (*known, *found.ceilings), tuple(notes)
     try:
         store.keep(key, (*known, *found.ceilings))
     except UsageError as error:

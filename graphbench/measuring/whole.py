@@ -91,7 +91,8 @@ def measure_session(
             records.append(skipped(region, reason) if reason else _measured(region, means, book))
         alone = isolate_gap_ops(gaps, Isolator(device, timers, policy, guard, ledger.book(STEP)), tick)
         grain = None if guard.lost else stamp_grain(timers.running, device)
-        ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, records, guard)
+        quiet = device.type != "cpu" or not watch.notes()
+        ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, records, guard, keep=quiet)
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=own_version(),
@@ -122,6 +123,8 @@ def _ceilings(
     measured_on: Environment,
     records: Sequence[RegionRecord],
     guard: Guard,
+    *,
+    keep: bool,
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
     """What the device can do, for rows to be set against, and notes on that. After all rows: CUPTI slows launches."""
     if options.ceilings == "off" or guard.lost:
@@ -133,6 +136,7 @@ def _ceilings(
         records,
         locked_mhz=options.lock_gpu_clock,
         fresh=options.ceilings == "fresh",
+        keep=keep,
         now=now(),
     )
 

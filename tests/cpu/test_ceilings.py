@@ -31,7 +31,7 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def found(**changes: object) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    options: dict[str, object] = {"locked_mhz": None, "fresh": False, "now": NOW, **changes}
+    options: dict[str, object] = {"locked_mhz": None, "fresh": False, "keep": True, "now": NOW, **changes}
     linear = node("linear", worked(steady(10.0), 1, 1, flops=2))
     return ceilings_of(WallClock(), CPU, environment(), [region([linear])], **options)  # type: ignore[arg-type]
 
@@ -73,6 +73,11 @@ def test_a_fresh_one_is_measured_again() -> None:
     found()
     again, _ = found(fresh=True, now="2026-03-05T05:06:07+00:00")
     assert not any(entry.cached for entry in again)
+
+
+def test_what_was_measured_while_others_took_the_cpu_is_not_kept() -> None:
+    assert len(found(keep=False)[0]) == 4
+    assert not any(entry.cached for entry in found()[0])
 
 
 def test_after_a_month_it_is_measured_again() -> None:
@@ -135,7 +140,10 @@ def test_without_room_there_are_no_bandwidths_and_the_reason_is_told() -> None:
 
 
 def test_scripted_times_are_no_ceilings() -> None:
-    assert ceilings_of(FakeTimer({}), CPU, environment(), [], locked_mhz=None, fresh=False, now=NOW) == ((), ())
+    assert ceilings_of(FakeTimer({}), CPU, environment(), [], locked_mhz=None, fresh=False, keep=True, now=NOW) == (
+        (),
+        (),
+    )
 
 
 def test_arithmetics_are_those_of_all_measured_rows() -> None:
