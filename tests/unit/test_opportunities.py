@@ -11,7 +11,7 @@ import pytest
 from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.opportunity import Opportunity
 from graphbench.api import Profile
-from graphbench.measurements import Measurement
+from graphbench.measurements import NOT_MEASURED, Measurement, Work
 from graphbench.records import (
     FusionRefusal,
     KernelRecord,
@@ -52,6 +52,11 @@ def side(kernels: Sequence[KernelRecord], *, wall_ns: float | None = None, host_
     return Side(run=device_run(rows), plain=on_device(busy_ns), wall_ns=(wall_ns,) * 5, host_ns=(host_ns,) * 5)
 
 
+def counted(name: str) -> PostGradNode:
+    """A post-grad node without a time, and without an op that has FLOPs."""
+    return post_grad(name, dataclasses.replace(NOT_MEASURED, work=Work(read_bytes=1, written_bytes=1)))
+
+
 def on_gpu(
     nodes: Sequence[NodeRecord],
     kernels: Sequence[KernelRecord],
@@ -62,7 +67,7 @@ def on_gpu(
     """A region on a GPU that moves 1 byte a nanosecond; its forward runs the kernels, post-grad nodes as they name."""
     forward = side([entry for entry in kernels if entry.phase == "forward"], **of_side)
     known = {entry.name for entry in post_grads}
-    others = [post_grad(name) for name in dict.fromkeys(n for k in kernels for n in k.executes) if name not in known]
+    others = [counted(name) for name in dict.fromkeys(n for k in kernels for n in k.executes) if name not in known]
     place = region(nodes, kernels, device=GPU, forward=forward, post_grad=(*post_grads, *others))
     return profile(place, timer="cupti", ceilings=ceilings(device=GPU, gb_per_s=1.0, launch_ns=1.0))
 
