@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import torch
 
     from graphbench.analysis.graph import CriticalPath
+    from graphbench.analysis.opportunity import Opportunity
+    from graphbench.analysis.what_if import WhatIf
     from graphbench.comparing.table import ImplementationTable
     from graphbench.session import Session
 
@@ -96,6 +98,32 @@ class Profile:
         if depth is not None:
             options["depth"] = depth
         return TableReporter().render(self.record, **options)
+
+    def opportunities(self) -> list[Opportunity]:
+        """What could make the step faster, the most promising first, each with the most that it gives alone.
+
+        They overlap and do not add up. Times are nanoseconds of the recorded step, else of all regions, each run once.
+        """
+        from graphbench.analysis.opportunities import opportunities
+
+        return opportunities(self.record)
+
+    def what_if(self, pattern: str, factor: float = 2.0) -> WhatIf:
+        """Predict the step if the nodes that match took 1/`factor` of their time; print the result to read it.
+
+        Args:
+            pattern: shell-style, of a node's name, its op type or its module's path, in which `*` is one part:
+                `layers.*.mlp` is that module of every layer and all below it.
+            factor: how much faster they get, above 0; `inf` removes them.
+
+        Raises:
+            UsageError: nothing matches, or a value that cannot be meant.
+        """
+        from graphbench.analysis.what_if import what_if
+
+        check_type("pattern", pattern, str)
+        check_type("factor", factor, float | int)
+        return what_if(self.record, pattern, factor)
 
     def graph(self) -> networkx.DiGraph[str]:
         """Nodes, post-grad nodes and kernels, and how they hang together; see `graphbench.analysis.graph`.

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from graphbench import document
 from graphbench.analysis.diff import diff
+from graphbench.analysis.what_if import what_if
 from graphbench.errors import GraphbenchError, ProfileFormatError
 from graphbench.records import ProfileRecord
 from graphbench.report import REPORTERS
@@ -191,10 +192,11 @@ def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]
         yield f"table {view}", partial(REPORTERS["table"].render, record, **view)
     for view in views:
         yield f"markdown {view}", partial(REPORTERS["markdown"].render, record, **view)
-    for table in ("nodes", "fusions", "gaps", "places", "step", "breaks"):
+    for table in ("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities"):
         yield f"csv {table}", partial(REPORTERS["csv"].render, record, table=table)
     yield "csv groups", partial(REPORTERS["csv"].render, record, group_by="module")
     yield "json", partial(REPORTERS["json"].render, record)
+    yield "what if", lambda: str(what_if(record, "*"))
 
 
 def comparisons(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:

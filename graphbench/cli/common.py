@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar
@@ -86,6 +86,8 @@ def pick(options_class: type[OptionsT], arguments: argparse.Namespace) -> Option
 class ViewOptions:
     """How a table is cut, sorted and grouped. `top` rows; `sort` a column's name; `depth` of module paths.
 
+    `what_if` are patterns of nodes, and how much faster those are supposed to be.
+
     Raises:
         UsageError: a depth without modules, found before minutes of measuring.
     """
@@ -95,6 +97,7 @@ class ViewOptions:
     wide: bool
     group_by: str | None
     depth: int | None
+    what_if: Sequence[tuple[str, float]] = ()
 
     def __post_init__(self) -> None:
         if self.depth is not None and self.group_by != "module":
@@ -120,6 +123,21 @@ class ViewOptions:
         return chosen
 
 
+def predictions(record: ProfileRecord, view: ViewOptions, width: int = 100) -> str:
+    """What `--what-if` asks for, as text; empty where it asks for nothing.
+
+    Raises:
+        UsageError: a pattern that matches nothing.
+    """
+    if not view.what_if:
+        return ""
+    from graphbench.analysis.what_if import what_if
+    from graphbench.report.grid import wrap
+
+    found = [what_if(record, pattern, factor) for pattern, factor in view.what_if]
+    return wrap([line for entry in found for line in entry.lines()], width)
+
+
 def add_view_flags(parser: argparse.ArgumentParser) -> None:
     """Declare the fields of `ViewOptions`."""
     group = parser.add_argument_group("table")
@@ -137,6 +155,29 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--depth", type=positive_int, metavar="N", help="with --group-by module: cut paths after N parts"
     )
+    group.add_argument(
+        "--what-if",
+        action="append",
+        type=supposed,
+        default=[],
+        metavar="PATTERN[=FACTOR]",
+        help="predict the step if these nodes, op types or modules (layers.*.mlp) were so much faster, by default 2, "
+        "with inf gone; repeatable",
+    )
+
+
+def supposed(text: str) -> tuple[str, float]:
+    """An argument such as `gelu*=3`: a pattern, and a factor, which is 2 where it is left out."""
+    pattern, equals, number = text.rpartition("=")
+    if not equals:
+        return text, 2.0
+    try:
+        factor = float(number)
+    except ValueError:
+        factor = 0.0
+    if not factor > 0 or not pattern:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a pattern and a factor above 0, as layers.*.act=2")
+    return pattern, factor
 
 
 def positive_int(text: str) -> int:

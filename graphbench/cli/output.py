@@ -16,6 +16,7 @@ from graphbench.cli.common import (
     ViewOptions,
     emit,
     failed_rows,
+    predictions,
     refuse_overwrite,
     say,
     write_text,
@@ -92,6 +93,7 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
 
     Raises:
         GraphbenchError: a file could not be written.
+        UsageError: `--what-if` matches nothing; all else is delivered.
     """
     from graphbench.report import REPORTERS
 
@@ -99,6 +101,8 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
     files = output.files()
     unwritten = _attempt(lambda: profile.save(files["profile"], overwrite=output.force)) if files else None
     text = REPORTERS["table"].render(record, **view.keywords())
+    predicted, refused = _predictions(record, view)
+    text += f"\n{predicted}" if predicted else ""
     if files and unwritten is None:
         unwritten = _attempt(lambda: _write_reports(files, text, record))
     emit(text)
@@ -108,12 +112,22 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
         ) from unwritten
     if files:
         say(f"wrote {', '.join(path.name for path in files.values())} to {output.output_dir}")
+    if refused is not None:
+        raise refused
     failures = failed_rows(record)
     if not output.strict or not failures:
         return EXIT_OK
     rows = "row" if len(failures) == 1 else "rows"
     say(f"{len(failures)} {rows} failed: {'; '.join(failures[:_SHOWN_FAILURES])}")
     return EXIT_ROWS_FAILED
+
+
+def _predictions(record: ProfileRecord, view: ViewOptions) -> tuple[str, UsageError | None]:
+    """What `--what-if` asks for, or the error to raise once what was measured is delivered."""
+    try:
+        return predictions(record, view), None
+    except UsageError as error:
+        return "", error
 
 
 def _write_reports(files: Mapping[str, Path], text: str, record: ProfileRecord) -> None:

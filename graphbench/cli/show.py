@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from graphbench.cli.common import EXIT_OK, Command, ViewOptions, add_view_flags, emit, pick
+from graphbench.cli.common import EXIT_OK, Command, ViewOptions, add_view_flags, emit, pick, predictions
 from graphbench.cli.output import PROFILE
 from graphbench.errors import UsageError
 
@@ -43,7 +43,7 @@ class ShowCommand(Command[ShowOptions]):
         )
         parser.add_argument(
             "--table",
-            choices=("nodes", "fusions", "gaps", "places", "step", "breaks"),
+            choices=("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities"),
             help="which table --format csv prints; default: nodes",
         )
         add_view_flags(parser)
@@ -62,6 +62,8 @@ class ShowCommand(Command[ShowOptions]):
                 hint="leave out one of the two",
                 subject="--table",
             )
+        if arguments.what_if and arguments.format != "table":
+            raise UsageError(f"--what-if with --format {arguments.format}: a prediction is text", subject="--what-if")
         return ShowOptions(
             profile=arguments.profile,
             format=arguments.format,
@@ -70,11 +72,14 @@ class ShowCommand(Command[ShowOptions]):
         )
 
     def run(self, options: ShowOptions) -> int:
-        """Render the profile to stdout."""
+        """Render the profile to stdout, or what is predicted from it."""
         # Imported here: each command pays only for what it uses.
         from graphbench.collector import collector_paused
         from graphbench.report import REPORTERS
 
+        if options.view.what_if:
+            emit(predictions(_read(options.profile), options.view))
+            return EXIT_OK
         keywords = options.view.keywords()
         if options.table is not None:
             keywords["table"] = options.table

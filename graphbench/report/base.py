@@ -18,8 +18,8 @@ class RenderOptions(TypedDict, total=False):
     """Options of `render`; each reporter takes some of them.
 
     `top` rows a table; `sort` key; `wide` for all columns; `width` of a line in characters; `table` for those that
-    render one table at a time: `nodes`, `fusions`, `gaps`, `places`, `step` or `breaks`. `group_by` (`module`,
-    `source` or `shape`) puts a table of groups in the place of nodes and fusions; `depth` cuts module paths.
+    render one table at a time: `nodes`, `fusions`, `gaps`, `places`, `step`, `breaks` or `opportunities`. `group_by`
+    (`module`, `source` or `shape`) puts a table of groups in the place of nodes and fusions; `depth` cuts module paths.
     """
 
     top: int | None

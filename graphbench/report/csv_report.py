@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from graphbench.analysis.break_costs import break_rows
 from graphbench.analysis.fusion import all_fusion_rows
 from graphbench.analysis.gaps import gap_rows
+from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.places import place_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.views import node_rows, sort_rows
@@ -21,6 +22,7 @@ from graphbench.report.columns import FUSION_COLUMNS, find_sort
 from graphbench.report.gaps_table import GAP_COLUMNS
 from graphbench.report.groups_table import GROUP_COLUMNS, checked_grouping, shown_groups
 from graphbench.report.node_columns import NODE_COLUMNS, node_sort_keys
+from graphbench.report.opportunities_table import OPPORTUNITY_COLUMNS
 from graphbench.report.step_table import PLACE_COLUMNS, STEP_COLUMNS
 
 if TYPE_CHECKING:
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 
-_STEP_TABLES = ("gaps", "places", "step", "breaks")
+_OTHER_TABLES = ("gaps", "places", "step", "breaks", "opportunities")
 _FORMULA_STARTS = tuple("=+-@＝＋－＠")  # the wide ones too, which some spreadsheets take for the others
 
 
 class CsvReporter:
-    """One table as CSV: `table="nodes"` (default), `fusions`, `gaps`, `places`, `step` or `breaks`; or groups.
+    """One table as CSV: `table="nodes"` (default), `fusions`, `gaps`, `places`, `step`, `breaks` or `opportunities`.
 
-    Also takes `top` and `sort`.
+    With `group_by` groups. Also takes `top` and `sort`.
     """
 
     suffix = ".csv"
@@ -62,9 +64,11 @@ class CsvReporter:
         if table == "fusions":
             rows = all_fusion_rows(record)
             return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), sort, top))
-        if table in _STEP_TABLES:
+        if table == "opportunities":
+            return _write(OPPORTUNITY_COLUMNS, opportunities(record)[:top])
+        if table in _OTHER_TABLES:
             return _step_table(record, table, sort, top)
-        known = ", ".join(("nodes", "fusions", *_STEP_TABLES))
+        known = ", ".join(("nodes", "fusions", *_OTHER_TABLES))
         raise UsageError(f"unknown table {table!r}", hint=f"the tables are: {known}", subject="table")
 
 

@@ -10,6 +10,7 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
+from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.rows import ProfileRows, profile_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
@@ -29,6 +30,13 @@ from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grou
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
+from graphbench.report.opportunities_table import (
+    OPPORTUNITIES_SHOWN,
+    OPPORTUNITY_COLUMNS,
+    OVERLAP,
+    pay_off_lines,
+    unknown_lines,
+)
 from graphbench.report.overview import finding_lines, replay_lines, totals_aligns, totals_table
 from graphbench.report.step_table import (
     IDLE_EXPLAINED,
@@ -75,7 +83,9 @@ class MarkdownReporter:
         if compiled:
             headers, totals = totals_table(found, record.policy.timer)
             parts.append(_table(headers, totals, totals_aligns(headers)))
-        parts += [_bullets([*replay_lines(record), *finding_lines(record, found, step, fusion=paid, wide=wide)])]
+        findings = [*finding_lines(record, found, step, fusion=paid, wide=wide), *pay_off_lines(record)]
+        parts += [_bullets([*replay_lines(record), *findings])]
+        parts += _opportunities(record, rows.fusions, digest, top)
         if compiled and grouping is not None:
             parts += _groups(record, grouping, sort, top, wide)
         elif compiled:
@@ -88,6 +98,15 @@ class MarkdownReporter:
         parts += ["## Graph breaks" if step is not None else "## Gaps and graph breaks"]
         parts.append(_bullets(breaks if step is not None else [GAPS_NOT_RECORDED, *breaks]))
         return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _opportunities(record: ProfileRecord, rows: Sequence[FusionRow], digest: Digest, top: int | None) -> list[str]:
+    found = opportunities(record, digest, rows=rows)
+    shown = found[: top or OPPORTUNITIES_SHOWN]
+    counted = [f"{len(shown)} of {len(found)}"] if len(shown) < len(found) else []
+    explained = [*counted, OVERLAP] if shown else []
+    table = _rows(OPPORTUNITY_COLUMNS, shown, wide=False)
+    return ["## Opportunities", table, _bullets([*explained, *unknown_lines(record)])]
 
 
 def _step(step: StepRecord, found: StepSummary, top: int | None, wide: bool, digest: Digest) -> list[str]:

@@ -31,6 +31,7 @@ from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grou
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend, row_name, without_limit
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
+from graphbench.report.opportunities_table import opportunity_lines, pay_off_lines
 from graphbench.report.overview import (
     NAMES_SHOWN,
     finding_lines,
@@ -104,6 +105,9 @@ class _Tables:
             "",
             *([] if nothing_compiled(record) else [*self.before_after(record, found), ""]),
             *findings,
+            *pay_off_lines(record),
+            "",
+            *opportunity_lines(record, self.digest, top=self._top, rows=rows.fusions),
             "",
             *self.rows(record, rows),
             *(self.step(record.step, step) if record.step and step else []),
