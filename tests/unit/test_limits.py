@@ -8,7 +8,7 @@ import pytest
 
 from graphbench.analysis.fusion import FusionRow, all_fusion_rows
 from graphbench.analysis.fusion_totals import FusionTotals, fusion_totals
-from graphbench.analysis.roofline import NO_CEILINGS
+from graphbench.analysis.roofline import NO_CEILINGS, Ceilings
 from graphbench.analysis.rows import profile_rows
 from graphbench.analysis.shares import eager_shares
 from graphbench.analysis.traffic import eager_traffic
