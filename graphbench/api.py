@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from graphbench.session import Session
 
 Path = str | PathLike[str]
-_COMPARE_OPTIONS = ("timer", "l2", "warmup_ms", "measure_ms", "warmup", "repeat", "noise", "noise_ms", "lock_gpu_clock")
+COMPARE_OPTIONS = ("timer", "l2", "warmup_ms", "measure_ms", "warmup", "repeat", "noise", "noise_ms", "lock_gpu_clock")
 
 
 class Profile:
@@ -235,7 +235,7 @@ def compare(
     """
     from graphbench.comparing.compare import compare_implementations
 
-    found = measure_options(options, _COMPARE_OPTIONS)
+    found = measure_options(options, COMPARE_OPTIONS)
     return compare_implementations(implementations, inputs, found, device=device)
 
 
@@ -287,7 +287,7 @@ def replace(
         current_session(),
         node,
         candidate,
-        measure_options(options, _COMPARE_OPTIONS),
+        measure_options(options, COMPARE_OPTIONS),
         tolerance=tolerance,
         all_equal=all_equal,
         profile=None if profile is None else profile.record,

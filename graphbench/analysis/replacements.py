@@ -14,7 +14,7 @@ from graphbench.records import ProfileRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacementRow:
-    """Original and candidate in one setting: `alone`, `alone, backward`, `forward` or `forward and backward`.
+    """Original and candidate in one setting: `alone`, `alone, backward`, `in graph` or `in graph, with backward`.
 
     Both rows are `None` where it was not timed, which `reason` explains. `kernels` are the kernel calls of the compiled
     graphs. `predicted_ns` is what the candidate should save of the original's time, in its graph only.

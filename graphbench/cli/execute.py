@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -17,6 +17,7 @@ from graphbench import api
 from graphbench.cli.common import say
 from graphbench.cli.explain import ExplainedCall
 from graphbench.cli.measure_flags import MeasureOptions
+from graphbench.configurations.steps import training_loss
 from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
@@ -236,20 +237,3 @@ def _training_step(compiled: Callable[..., Any], module: torch.nn.Module, inputs
         return loss.detach()
 
     return step
-
-
-def training_loss(outputs: object) -> torch.Tensor:
-    """The loss that the model computed itself (`outputs.loss`), else the sum of everything that has a gradient.
-
-    Raises:
-        CaptureError: nothing has one.
-    """
-    own = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
-    if isinstance(own, torch.Tensor):
-        return own
-    terms = [leaf.sum() for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if not terms:
-        raise CaptureError(
-            "the model's outputs have no gradient: there is no backward to measure", hint="leave out --train"
-        )
-    return torch.stack([term.float() for term in terms]).sum() if len(terms) > 1 else terms[0]

@@ -116,6 +116,18 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
     return EXIT_ROWS_FAILED
 
 
+def add_to_report(text: str, output: OutputOptions) -> None:
+    """Print a text below the table, and add it to the report's file.
+
+    Raises:
+        UsageError: that cannot be written; the text has been printed.
+    """
+    emit(f"\n{text}")
+    files = output.files()
+    if files:
+        write_text(files["report"], f"{files['report'].read_text(encoding='utf-8')}\n{text}")
+
+
 def _write_reports(files: Mapping[str, Path], text: str, record: ProfileRecord) -> None:
     from graphbench.report import REPORTERS
 

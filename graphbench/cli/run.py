@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, positive_int, say
 from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
-from graphbench.cli.output import OutputOptions, add_output_flags, deliver
+from graphbench.cli.output import OutputOptions, add_output_flags, add_to_report, deliver
+from graphbench.cli.replacements import ReplaceOption, load_candidates, parse_replacements, try_candidates
 from graphbench.cli.running import (
     RunDirectory,
     beginning_lost,
@@ -27,7 +28,7 @@ from graphbench.cli.running import (
     work,
     worker_of,
 )
-from graphbench.errors import UsageError
+from graphbench.errors import GraphbenchError, UsageError
 from graphbench.models.inputs import FLOAT_DTYPES, SYNTAX, InputSpec, parse_inputs
 from graphbench.models.sources import ModelSource, parse_arguments
 from graphbench.runs.journal import read_journal
@@ -50,6 +51,7 @@ class RunOptions:
     train: bool
     compile_mode: str | None
     dynamic: bool | None
+    replacements: tuple[ReplaceOption, ...]
     measure: MeasureOptions
     view: ViewOptions
     output: OutputOptions
@@ -112,6 +114,7 @@ class RunCommand(Command[RunOptions]):
             train=arguments.train,
             compile_mode=arguments.compile_mode,
             dynamic=arguments.dynamic,
+            replacements=parse_replacements(arguments.replace),
             measure=pick(MeasureOptions, arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
@@ -139,7 +142,9 @@ class RunCommand(Command[RunOptions]):
         original.words, original.debug = (self.name, *started.command), arguments.debug
         options = self.read_options(original)
         check_allowed(options.source.file, arguments.custom_model_file, started, arguments.resume)
-        return replace(options, resume=arguments.resume, supervise=arguments.supervise)
+        if options.replacements:  # their code would run because a journal says so
+            say("--replace is left out of a run that goes on: start a new one for it")
+        return replace(options, replacements=(), resume=arguments.resume, supervise=arguments.supervise)
 
     def run(self, options: RunOptions) -> int:
         """Build, compile, measure, report: in a worker, which is started again should it crash."""
@@ -178,13 +183,23 @@ class RunCommand(Command[RunOptions]):
             compile_mode=options.compile_mode,
             dynamic=options.dynamic,
         )
+        candidates = load_candidates(options.replacements)
         went_on = ledger.conditions is not None
         profile = measure_job(job, options.measure, ledger=ledger, leave=leave)
         output = options.output
         if output.output_dir is not None:
             # It may have been moved since the run was started, and hold files that an earlier process came to write.
             output = replace(output, output_dir=run.folder, force=output.force or went_on)
-        return deliver(profile, output, options.view)
+        code = deliver(profile, output, options.view)
+        if candidates:
+            run.finish()  # everything is measured and delivered, should a candidate crash the process
+            failed: GraphbenchError | None = None
+            for found in try_candidates(candidates, profile, options.measure):
+                failed = failed or (found if isinstance(found, GraphbenchError) else None)
+                add_to_report(f"{str(found).rstrip()}\n", output)
+            if failed is not None:
+                raise failed
+        return code
 
 
 def _add_model_flags(parser: argparse.ArgumentParser) -> None:
@@ -225,6 +240,14 @@ def _add_execution_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", metavar="DEVICE", help="for instance cuda:1; default: the GPU if there is one")
     group.add_argument(
         "--dtype", choices=FLOAT_DTYPES, help="of the model and of inferred inputs; those given are left as they are"
+    )
+    group.add_argument(
+        "--replace",
+        action="append",
+        default=[],
+        metavar="NODE=MODULE:FUNCTION",
+        help="after measuring, try a function in a node's place: alone, and inside the compiled graph; MODULE may be a "
+        "file; repeatable",
     )
     group.add_argument("--compile-mode", metavar="MODE", help="torch.compile's mode, for instance max-autotune")
     group.add_argument(

@@ -57,7 +57,7 @@ def check_candidate(call: LiveCall, candidate: Callable[..., Any], tolerance: fl
     """
     generators = RngState(device_of(tensors_of(call.arguments(with_grad=False))))
     original = _outcome(call, call.function, generators)
-    with raising(call.name):
+    with raising(call):
         outcome = _outcome(call, candidate, generators)
     if outcome.written - original.written:
         raise UsageError(
@@ -79,7 +79,7 @@ def check_candidate(call: LiveCall, candidate: Callable[..., Any], tolerance: fl
 
 
 @contextlib.contextmanager
-def raising(name: str) -> Iterator[None]:
+def raising(call: LiveCall) -> Iterator[None]:
     """Say of whatever is raised inside that the candidate for a node raised it.
 
     Raises:
@@ -91,9 +91,9 @@ def raising(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise CaptureError(
-            f"{name}: the candidate raised {type(error).__name__}: {first_line(error)}",
-            hint="it is called with the node's own arguments; the traceback is this error's cause (--debug shows it)",
-            subject=name,
+            f"{call.name}: the candidate raised {type(error).__name__}: {first_line(error)}",
+            hint=f"it is called with the node's own arguments: candidate{call.as_text()}",
+            subject=call.name,
         ) from error
 
 
@@ -162,7 +162,7 @@ def _has_backward(call: LiveCall, candidate: Callable[..., Any]) -> bool:
     if not any(tensor.requires_grad for tensor in tensors_of((args, kwargs))):
         return False
     original = _requires_grad(call.function(*args, **kwargs))
-    with raising(call.name):
+    with raising(call):
         theirs = _requires_grad(candidate(*args, **kwargs))
     if original and not theirs:
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from graphbench.analysis.views import spec_text
 from graphbench.capture import ambient
 from graphbench.errors import CaptureError, IsolationError
 from graphbench.execution.interpreter import run_eager
@@ -17,7 +19,7 @@ from graphbench.isolate.pool import TensorPool
 from graphbench.measuring.eager import function_of
 from graphbench.records import Ambient
 from graphbench.replacing.target import Target
-from graphbench.tensors import tensors_of
+from graphbench.tensors import spec_of, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,19 @@ class LiveCall:
         args, kwargs = self.pool.tree(with_grad=with_grad)
         return tuple(args), dict(kwargs)
 
+    def as_text(self) -> str:
+        """Its arguments as a call shows them, as `(f32[8,16], approximate='none')`."""
+        args, kwargs = self.pool.originals
+        shown = [_shown(value) for value in args] + [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+        return f"({', '.join(shown)})"
+
     def writable(self) -> TensorPool:
         """Copies of the copies, which may be written; what is written is found and put back by them."""
         return TensorPool(self.arguments(with_grad=False))
+
+
+def _shown(value: Any) -> str:
+    return spec_text(spec_of(value)) if isinstance(value, torch.Tensor) else reprlib.repr(value)
 
 
 def live_call(target: Target) -> LiveCall:

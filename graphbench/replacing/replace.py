@@ -29,8 +29,8 @@ from graphbench.session import Session
 
 ALONE = "alone"
 ALONE_BACKWARD = "alone, backward"
-FORWARD = "forward"
-STEP = "forward and backward"
+FORWARD = "in graph"
+STEP = "in graph, with backward"
 
 
 @apart

@@ -27,7 +27,7 @@ class Replacement:
     notes: tuple[str, ...] = ()
 
     def row(self, setting: str) -> ReplacementRow:
-        """The row of a setting: `alone`, `alone, backward`, `forward` or `forward and backward`.
+        """The row of a setting: `alone`, `alone, backward`, `in graph` or `in graph, with backward`.
 
         Raises:
             KeyError: it has none.
