@@ -1,9 +1,10 @@
 """What every op of a compiled model costs, which kernel it ended up in, and whether that fusion paid."""
 
-from graphbench.api import Profile, backward_of, compare, diff, load, measure, profile, replace, reset
+from graphbench.api import Profile, backward_of, compare, diff, load, measure, profile, reset
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 from graphbench.live import Recording, phase, record
+from graphbench.trials import compare_configurations, replace
 
 __all__ = [
     "GraphbenchError",
@@ -12,6 +13,7 @@ __all__ = [
     "Recording",
     "backward_of",
     "compare",
+    "compare_configurations",
     "diff",
     "load",
     "measure",

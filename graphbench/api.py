@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from graphbench.analysis.graph import CriticalPath
     from graphbench.comparing.table import ImplementationTable
-    from graphbench.replacing.replacement import Replacement
     from graphbench.session import Session
 
 Path = str | PathLike[str]
@@ -237,61 +236,6 @@ def compare(
 
     found = measure_options(options, COMPARE_OPTIONS)
     return compare_implementations(implementations, inputs, found, device=device)
-
-
-def replace(
-    node: str,
-    candidate: Callable[..., Any],
-    *,
-    tolerance: float = 1.0,
-    all_equal: bool = False,
-    profile: Profile | None = None,
-    **options: Any,
-) -> Replacement:
-    """Try another implementation in a node's place, on what was captured: alone, and inside the compiled graph.
-
-    The region is replayed eagerly to find the node's arguments, and both are called on copies of them: a candidate
-    whose result differs, which writes to other arguments, or which lacks the node's backward is refused. Then original
-    and candidate are timed in A B B A order: alone, and as two copies of the region's graph, both compiled by Inductor
-    with the region's options, of which one does the candidate's ops in the node's place; forward, and with the backward
-    where there is one. The saving in the graph is predicted from the times alone, and shown beside the measured one.
-
-    Neither the model nor the session is changed. A candidate of which Dynamo cannot make one graph is timed alone
-    only: wrap it in a `torch.library.custom_op`.
-
-    Args:
-        node: its name in the tables, as `gelu`; `r0/gelu` where several regions have such a node.
-        candidate: a callable that takes the node's arguments.
-        tolerance: factor on the usual tolerance of each dtype, for a candidate that computes less exactly; `inf` takes
-            any values.
-        all_equal: replace all nodes of the region that make the same call from the same source line on tensors alike,
-            as those of repeated layers.
-        profile: a profile of the same session: predict from the node's part of its kernels' time.
-        **options: as for `compare`; of both sides together in each setting.
-
-    Returns:
-        A table of settings, each with the raw samples of both sides; print it.
-
-    Raises:
-        UsageError: no such node, or several; a candidate that is refused; an unknown option.
-        CaptureError: nothing was captured, or the candidate raised.
-        IsolationError: an argument of the node cannot be copied.
-        SetupError: the instrument for the device is missing.
-    """
-    check_type("node", node, str)
-    check_type("tolerance", tolerance, float)
-    check_type("all_equal", all_equal, bool)
-    from graphbench.replacing.replace import replace_node
-
-    return replace_node(
-        current_session(),
-        node,
-        candidate,
-        measure_options(options, COMPARE_OPTIONS),
-        tolerance=tolerance,
-        all_equal=all_equal,
-        profile=None if profile is None else profile.record,
-    )
 
 
 def backward_of(

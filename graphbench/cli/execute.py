@@ -71,6 +71,31 @@ def pick_device(asked: str | None) -> str:
     return str(device)
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedJob:
+    """A model where it runs, in its mode and dtype, and inputs that fit it."""
+
+    module: torch.nn.Module
+    inputs: Inputs
+    subject: str
+
+
+def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
+    """Build the model and its inputs; nothing is compiled yet.
+
+    Raises:
+        GraphbenchError: an option or inputs that do not fit, or what building raised.
+    """
+    _check_options(job, options)
+    torch.manual_seed(job.seed)
+    built = build_model(job.source)
+    inputs = _make_inputs(job, built)
+    module = built.module.to(device=job.device, dtype=getattr(torch, DTYPES[job.dtype]) if job.dtype else None)
+    module.train(job.train)
+    _check_call(module, inputs, built.subject)
+    return PreparedJob(module, inputs, built.subject)
+
+
 def measure_job(
     job: Job, options: MeasureOptions, *, ledger: Ledger | None = None, leave: Callable[[], None] | None = None
 ) -> api.Profile:
@@ -85,13 +110,8 @@ def measure_job(
     Raises:
         GraphbenchError: what went wrong, the model's own exceptions included (as `CaptureError`).
     """
-    _check_options(job, options)
-    torch.manual_seed(job.seed)
-    built = build_model(job.source)
-    inputs = _make_inputs(job, built)
-    module = built.module.to(device=job.device, dtype=getattr(torch, DTYPES[job.dtype]) if job.dtype else None)
-    module.train(job.train)
-    _check_call(module, inputs, built.subject)
+    built = prepare_job(job, options)
+    module, inputs = built.module, built.inputs
     compiled = torch.compile(module, backend=backend, mode=job.compile_mode, dynamic=job.dynamic)
     say(f"measuring {built.subject}, {'a training step' if job.train else 'inference'}, on {job.device}")
     call = (_training_step if job.train else _inference)(compiled, module, inputs)

@@ -45,8 +45,11 @@ class OutputOptions:
         names = {"report": "report.txt", "nodes": "nodes.csv", "fusions": "fusions.csv", "profile": PROFILE}
         return {kind: self.output_dir / name for kind, name in names.items()}
 
-    def check(self) -> None:
+    def check(self, files: Mapping[str, Path] | None = None) -> None:
         """Make the folder, and refuse now what could not be written after minutes of measuring.
+
+        Args:
+            files: what will be written, where that is not what `files()` says.
 
         Raises:
             UsageError: there is nowhere to write to, a file exists and `force` is not set, or the folder is a file,
@@ -58,7 +61,7 @@ class OutputOptions:
             return
         if self.output_dir.exists() and not self.output_dir.is_dir():
             raise UsageError(f"--output-dir {self.output_dir}: found a file, expected a folder", subject="--output-dir")
-        refuse_overwrite(self.files(), force=self.force)
+        refuse_overwrite(self.files() if files is None else files, force=self.force)
         try:
             self.output_dir.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.output_dir):

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, positive_int, say
+from graphbench.cli.configurations import add_compare_flag, compare_job, parse_names
 from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
 from graphbench.cli.output import OutputOptions, add_output_flags, add_to_report, deliver
 from graphbench.cli.replacements import ReplaceOption, load_candidates, parse_replacements, try_candidates
@@ -34,6 +35,9 @@ from graphbench.models.sources import ModelSource, parse_arguments
 from graphbench.runs.journal import read_journal
 from graphbench.runs.ledger import Ledger
 
+if TYPE_CHECKING:
+    from graphbench.cli.execute import Job
+
 SUPERVISE = True
 """The default of `--supervise`."""
 
@@ -52,6 +56,7 @@ class RunOptions:
     compile_mode: str | None
     dynamic: bool | None
     replacements: tuple[ReplaceOption, ...]
+    compare: tuple[str, ...]
     measure: MeasureOptions
     view: ViewOptions
     output: OutputOptions
@@ -115,6 +120,7 @@ class RunCommand(Command[RunOptions]):
             compile_mode=arguments.compile_mode,
             dynamic=arguments.dynamic,
             replacements=parse_replacements(arguments.replace),
+            compare=parse_names(arguments),
             measure=pick(MeasureOptions, arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
@@ -142,12 +148,16 @@ class RunCommand(Command[RunOptions]):
         original.words, original.debug = (self.name, *started.command), arguments.debug
         options = self.read_options(original)
         check_allowed(options.source.file, arguments.custom_model_file, started, arguments.resume)
+        if options.compare:
+            raise UsageError("--compare leaves nothing to go on with", hint="start it again", subject="--resume")
         if options.replacements:  # their code would run because a journal says so
             say("--replace is left out of a run that goes on: start a new one for it")
         return replace(options, replacements=(), resume=arguments.resume, supervise=arguments.supervise)
 
     def run(self, options: RunOptions) -> int:
         """Build, compile, measure, report: in a worker, which is started again should it crash."""
+        if options.compare:
+            return compare_job(self._job(options), options.compare, options.measure, options.output)
         if options.worker is not None:
             return work(worker_of(options.worker), partial(self._measure, options), leave=True)
         folder = str(Path.cwd())
@@ -168,11 +178,10 @@ class RunCommand(Command[RunOptions]):
             os.chdir(folder)
             return work(run, partial(self._measure, options), leave=False)
 
-    def _measure(self, options: RunOptions, run: RunDirectory, ledger: Ledger, leave: Callable[[], None] | None) -> int:
-        # Imported here: it needs torch, which show and diff must do without.
-        from graphbench.cli.execute import Job, measure_job, pick_device
+    def _job(self, options: RunOptions) -> Job:
+        from graphbench.cli.execute import Job, pick_device
 
-        job = Job(
+        return Job(
             source=options.source,
             inputs=options.inputs,
             example_inputs=options.example_inputs,
@@ -183,6 +192,12 @@ class RunCommand(Command[RunOptions]):
             compile_mode=options.compile_mode,
             dynamic=options.dynamic,
         )
+
+    def _measure(self, options: RunOptions, run: RunDirectory, ledger: Ledger, leave: Callable[[], None] | None) -> int:
+        # Imported here: it needs torch, which show and diff must do without.
+        from graphbench.cli.execute import measure_job
+
+        job = self._job(options)
         candidates = load_candidates(options.replacements)
         went_on = ledger.conditions is not None
         profile = measure_job(job, options.measure, ledger=ledger, leave=leave)
@@ -249,6 +264,7 @@ def _add_execution_flags(parser: argparse.ArgumentParser) -> None:
         help="after measuring, try a function in a node's place: alone, and inside the compiled graph; MODULE may be a "
         "file; repeatable",
     )
+    add_compare_flag(group)
     group.add_argument("--compile-mode", metavar="MODE", help="torch.compile's mode, for instance max-autotune")
     group.add_argument(
         "--dynamic", action=argparse.BooleanOptionalAction, help="torch.compile's dynamic; default: torch decides"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -74,21 +75,45 @@ class ModelState:
     """
 
     def __init__(self, model: Callable[..., Any]) -> None:
-        module = model if isinstance(model, torch.nn.Module) else None
-        self._buffers = [(buffer, buffer.detach().clone()) for buffer in module.buffers()] if module else []
-        self._gradients = [(parameter, parameter.grad) for parameter in module.parameters()] if module else []
+        module = model if isinstance(model, torch.nn.Module) else torch.nn.Module()
+        self._buffers = [
+            _Buffer(owner._buffers, name, buffer, buffer.detach().clone())
+            for owner in module.modules()
+            for name, buffer in owner._buffers.items()
+            if buffer is not None
+        ]
+        self._gradients = [(parameter, parameter.grad) for parameter in module.parameters()]
 
     def moved(self) -> bool:
         """Whether a buffer holds other values."""
-        return any(not torch.equal(buffer, kept) for buffer, kept in self._buffers)
+        return any(buffer.moved() for buffer in self._buffers)
 
     def put_back(self) -> None:
-        """Everything as it was."""
-        with torch.no_grad():
-            for buffer, kept in self._buffers:
-                buffer.copy_(kept)
+        """Everything as it was; what was not changed is not touched."""
+        for buffer in self._buffers:
+            if buffer.moved():
+                buffer.put_back()
         for parameter, gradient in self._gradients:
-            parameter.grad = gradient
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """One buffer of one module: where it is held, and a copy of its values."""
+
+    holder: dict[str, torch.Tensor | None]
+    name: str
+    tensor: torch.Tensor
+    kept: torch.Tensor
+
+    def moved(self) -> bool:
+        return self.holder[self.name] is not self.tensor or not torch.equal(self.tensor, self.kept)
+
+    def put_back(self) -> None:
+        self.holder[self.name] = self.tensor
+        with torch.no_grad():
+            self.tensor.copy_(self.kept)
 
 
 def copies_of(result: Any) -> list[torch.Tensor]:

@@ -54,6 +54,7 @@ RANKS = {
     "replacing": 14,
     "api": 15,
     "live": 16,
+    "trials": 16,
     "cli": 17,
     "__main__": 18,
     "__init__": 18,
