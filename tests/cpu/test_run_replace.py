@@ -70,7 +70,7 @@ def test_a_candidate_that_is_not_there_is_told_before_measuring(
 
 @pytest.mark.parametrize("text", ["softmax", "=net:f", "softmax=net", "softmax=net:", "softmax=:f", "softmax=net:a b"])
 def test_what_names_no_node_or_function_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="expected .*MODULE:FUNCTION"):
+    with pytest.raises(UsageError, match=r"expected .*MODULE:FUNCTION"):
         parse_replacements([text])
 
 
