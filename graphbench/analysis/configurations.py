@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from graphbench.analysis.compiled_costs import CompiledCost, compiled_costs, kernel_parts
+from graphbench.analysis.compiled_costs import CompiledCost, compiled_costs
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.implementations import ImplementationRow
 from graphbench.analysis.shares import TIMED_KINDS
@@ -16,8 +16,9 @@ from graphbench.measurements import Comparison
 from graphbench.records import NodeRecord, ProfileRecord
 
 SideKind = Literal["eager", "inductor", "backend"]
-NO_NODE = "(no node)"
-"""The row of kernels that work for no node."""
+ROUNDING = 1e-9
+REST = "(in no row)"
+"""The row of kernels that work for no node, and of parts that cannot be told because another kernel has no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +103,9 @@ class NodeAcross:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesAcross:
-    """Nodes joined over profiles by region and name. `totals_ns` are of all kernels with a time, those of no node too.
+    """Nodes joined over profiles by region and name. `totals_ns` are of all kernels that have a time.
 
-    The rows of one profile add up to its total, but for nodes of which a kernel has no time.
+    The rows of each profile add up to its total.
     """
 
     names: tuple[str, ...]
@@ -125,13 +126,14 @@ def nodes_across(profiles: Mapping[str, ProfileRecord]) -> NodesAcross:
     rows = [_row(key, node, [found[name].get(key) for name in profiles]) for key, node in nodes.items()]
     rows = [row for row in rows if any(time is not None for time in row.times_ns)]
     rows.sort(key=lambda row: -row.most_ns)
-    without = [_without_node(record, digests[name]) for name, record in profiles.items()]
-    if any(without):
-        rows.append(NodeAcross(region="", name=NO_NODE, op_type="", source="", times_ns=tuple(without)))
+    totals_ns = tuple(_kernels_ns(record, digests[name]) for name, record in profiles.items())
+    rest_ns = [total - sum(row.times_ns[i] or 0.0 for row in rows) for i, total in enumerate(totals_ns)]
+    if any(rest > ROUNDING * total for rest, total in zip(rest_ns, totals_ns, strict=True)):
+        rows.append(NodeAcross(region="", name=REST, op_type="", source="", times_ns=tuple(rest_ns)))
     return NodesAcross(
         names=tuple(profiles),
         rows=tuple(rows),
-        totals_ns=tuple(_kernels_ns(record, digests[name]) for name, record in profiles.items()),
+        totals_ns=totals_ns,
         notes=tuple(_differing(profiles)),
     )
 
@@ -166,15 +168,6 @@ def _kernels_ns(record: ProfileRecord, digest: Digest) -> float:
         (digest.median(kernel.isolated) or 0.0) * max(1, kernel.calls)
         for region in record.regions
         for kernel in region.kernels
-    )
-
-
-def _without_node(record: ProfileRecord, digest: Digest) -> float:
-    return sum(
-        (digest.median(kernel.isolated) or 0.0) * max(1, kernel.calls)
-        for region in record.regions
-        for kernel in region.kernels
-        if not kernel_parts(kernel)
     )
 
 

@@ -100,6 +100,7 @@ def _compiled(
     name: str, region: Region, gm: fx.GraphModule, inputs: Sequence[CapturedInput], tangents: list[torch.Tensor]
 ) -> CompiledCopy:
     made: list[CompiledGraph] = []
+    _as_from_dynamo(gm, region.compile_id)
     try:
         compiled = compile_region(gm, shadow(inputs), region.backend_options, made.append)
     except GraphbenchError:
@@ -111,6 +112,22 @@ def _compiled(
             subject=region.key,
         ) from error
     return CompiledCopy(name, compiled, inputs, made, tangents)
+
+
+def _as_from_dynamo(gm: fx.GraphModule, compile_id: str) -> None:
+    """Let AOTAutograd read which inputs are parameters: CUDA graphs copy all others in at every replay.
+
+    It asks for sources that only Dynamo knows where the graph holds tensors itself; such a graph is left as it is.
+
+    Source: `torch._functorch._aot_autograd.frontend_utils._try_get_metadata_from_dynamo`, torch 2.11, 2.13 and 2.14.
+    """
+    if gm.state_dict():
+        return
+    gm.meta["dynamo_compile_id"] = compile_id
+    vars(gm)["_param_name_to_source"] = {}
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            vars(node).setdefault("_dynamo_source", None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from torch import fx
 
 from graphbench.errors import CaptureError, UsageError
 from graphbench.measurements import JsonValue
-from graphbench.measuring.isolating import COLLECTIVE, is_collective
+from graphbench.measuring.collectives import COLLECTIVE, is_collective
 from graphbench.measuring.whole import nothing_captured
 from graphbench.records import NodeRecord
 from graphbench.regions import Region

@@ -130,8 +130,9 @@ def _node_lines(nodes: NodesAcross, width: int) -> Iterator[str]:
         table.append(NodeAcross(region="", name=f"{len(rest)} more", op_type="", source="", times_ns=sums))
     table.append(NodeAcross(region="", name="all kernels", op_type="", source="", times_ns=nodes.totals_ns))
     yield "Nodes: their part of their kernels' isolated times, forward and backward"
+    region: Column[NodeAcross] = Column(name="region", key="region", kind="text", get=lambda row: row.region)
     columns: list[Column[NodeAcross]] = [
-        Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several"),
+        *([region] if len({row.region for row in nodes.rows if row.region}) > 1 else []),
         Column(name="node", key="node", kind="text", get=lambda row: row.name, shrink=10),
         Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type),
         *(

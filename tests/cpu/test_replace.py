@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._inductor import compile_fx
 from torch.nn import functional as F  # noqa: N812 - the name that every PyTorch program gives it
 
 import graphbench
@@ -204,6 +205,22 @@ def test_a_graph_of_dynamic_shapes_is_compiled_for_the_captured_ones() -> None:
     difference = found.row("in graph").difference
     assert difference is not None
     assert difference.equal is True
+
+
+def test_parameters_stay_parameters_which_cuda_graphs_do_not_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = compile_fx.compile_fx_inner
+    seen: list[list[int]] = []
+
+    def heard(*args: Any, **kwargs: Any) -> Any:
+        seen.append(list(kwargs["static_input_idxs"]))
+        return inner(*args, **kwargs)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", heard)
+    held = torch.ones(WIDTH)
+    tried(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()), "input_2", lambda x: x.tanh() * held, batch())
+    model, original, candidate = seen
+    assert len(model) == 2
+    assert (original, candidate) == (model, model)
 
 
 # what is refused
