@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,37 @@ def parse_replacements(texts: Iterable[str]) -> tuple[ReplaceOption, ...]:
     return tuple(found)
 
 
+def add_replace_flags(group: argparse._ArgumentGroup) -> None:
+    """Declare `--replace` and `--replace-tolerance`."""
+    group.add_argument(
+        FLAG,
+        action="append",
+        default=[],
+        metavar="NODE=MODULE:FUNCTION",
+        help="after measuring, try a function in a node's place: alone, and inside the compiled graph; MODULE may be a "
+        "file; repeatable",
+    )
+    group.add_argument(
+        "--replace-tolerance",
+        type=tolerance,
+        default=1.0,
+        metavar="FACTOR",
+        help="on the usual tolerance of each dtype, for functions that compute less exactly; inf takes any values; "
+        "default: %(default)g",
+    )
+
+
+def tolerance(text: str) -> float:
+    """An argument that is a number, at least 0, or `inf`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not value >= 0.0:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number, at least 0, or inf")
+    return value
+
+
 def load_candidates(options: Iterable[ReplaceOption]) -> tuple[tuple[str, Callable[..., Any]], ...]:
     """The candidates by node. To be called before minutes of measuring.
 
@@ -55,7 +87,10 @@ def load_candidates(options: Iterable[ReplaceOption]) -> tuple[tuple[str, Callab
 
 
 def try_candidates(
-    candidates: Sequence[tuple[str, Callable[..., Any]]], profile: Profile, measure: MeasureOptions
+    candidates: Sequence[tuple[str, Callable[..., Any]]],
+    profile: Profile,
+    measure: MeasureOptions,
+    allowed: float,
 ) -> Iterator[str | GraphbenchError]:
     """Try every candidate in its node's place in what this process captured.
 
@@ -63,6 +98,7 @@ def try_candidates(
         candidates: by node.
         profile: what was measured, from which savings are predicted.
         measure: how to measure.
+        allowed: factor on the usual tolerance.
 
     Yields:
         A table, or why there is none.
@@ -75,6 +111,8 @@ def try_candidates(
     for node, candidate in candidates:
         say(f"trying {getattr(candidate, '__name__', candidate)} in the place of {node}")
         try:
-            yield str(replace_node(api.current_session(), node, candidate, options, profile=profile.record))
+            yield str(
+                replace_node(api.current_session(), node, candidate, options, tolerance=allowed, profile=profile.record)
+            )
         except GraphbenchError as error:
             yield error

@@ -15,7 +15,13 @@ from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, 
 from graphbench.cli.configurations import add_compare_flag, compare_job, parse_names
 from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
 from graphbench.cli.output import OutputOptions, add_output_flags, add_to_report, deliver
-from graphbench.cli.replacements import ReplaceOption, load_candidates, parse_replacements, try_candidates
+from graphbench.cli.replacements import (
+    ReplaceOption,
+    add_replace_flags,
+    load_candidates,
+    parse_replacements,
+    try_candidates,
+)
 from graphbench.cli.running import (
     RunDirectory,
     beginning_lost,
@@ -56,6 +62,7 @@ class RunOptions:
     compile_mode: str | None
     dynamic: bool | None
     replacements: tuple[ReplaceOption, ...]
+    replace_tolerance: float
     compare: tuple[str, ...]
     measure: MeasureOptions
     view: ViewOptions
@@ -120,6 +127,7 @@ class RunCommand(Command[RunOptions]):
             compile_mode=arguments.compile_mode,
             dynamic=arguments.dynamic,
             replacements=parse_replacements(arguments.replace),
+            replace_tolerance=arguments.replace_tolerance,
             compare=parse_names(arguments),
             measure=pick(MeasureOptions, arguments),
             view=pick(ViewOptions, arguments),
@@ -209,7 +217,7 @@ class RunCommand(Command[RunOptions]):
         if candidates:
             run.finish()  # everything is measured and delivered, should a candidate crash the process
             failed: GraphbenchError | None = None
-            for found in try_candidates(candidates, profile, options.measure):
+            for found in try_candidates(candidates, profile, options.measure, options.replace_tolerance):
                 failed = failed or (found if isinstance(found, GraphbenchError) else None)
                 add_to_report(f"{str(found).rstrip()}\n", output)
             if failed is not None:
@@ -256,14 +264,7 @@ def _add_execution_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dtype", choices=FLOAT_DTYPES, help="of the model and of inferred inputs; those given are left as they are"
     )
-    group.add_argument(
-        "--replace",
-        action="append",
-        default=[],
-        metavar="NODE=MODULE:FUNCTION",
-        help="after measuring, try a function in a node's place: alone, and inside the compiled graph; MODULE may be a "
-        "file; repeatable",
-    )
+    add_replace_flags(group)
     add_compare_flag(group)
     group.add_argument("--compile-mode", metavar="MODE", help="torch.compile's mode, for instance max-autotune")
     group.add_argument(

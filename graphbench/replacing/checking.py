@@ -147,7 +147,7 @@ def _differs(name: str, difference: Comparison) -> UsageError:
     size = difference.note or f"largest difference {difference.max_abs:.3g}"
     return UsageError(
         f"{name}: the candidate's result is not the node's: {size}",
-        hint="where that is meant, allow a multiple of the usual tolerance: tolerance=10, or inf for any values",
+        hint="where that is meant, allow a multiple of the usual tolerance, 10 or inf: tolerance=, --replace-tolerance",
         subject=name,
     )
 

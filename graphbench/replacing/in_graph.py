@@ -36,22 +36,25 @@ CHAIN_TOLERANCE = 10.0
 
 @dataclass(slots=True)
 class CompiledCopy:
-    """A copy of the region's graph, compiled. Every run gets fresh arguments, made untimed by `prepare`."""
+    """A copy of the region's graph, compiled. Every run takes the arguments that `prepare` made `ready`, untimed.
+
+    `tangents` are those of every backward, the same list for both copies; empty until the results are known.
+    """
 
     name: str
     compiled: Callable[..., Any]
     inputs: Sequence[CapturedInput]
     graphs: list[CompiledGraph]
     tangents: list[torch.Tensor]
-    _ready: list[Any] = field(default_factory=list)
+    ready: list[Any] = field(default_factory=list)
 
     def prepare(self) -> None:
         """Make the next run's arguments."""
-        self._ready = shadow(self.inputs)
+        self.ready = shadow(self.inputs)
 
     def forward(self) -> Any:
         """Run once."""
-        ready, self._ready = self._ready, []
+        ready, self.ready = self.ready, []
         return self.compiled(*ready)
 
     def forward_and_backward(self) -> tuple[Any, ...]:
@@ -59,7 +62,7 @@ class CompiledCopy:
 
         Autocast is off in the backward, as where users call it.
         """
-        edges = edges_of(self._ready)
+        edges = edges_of(self.ready)
         results = self.forward()
         outputs = grown(results)
         kind = self.tangents[0].device.type
@@ -187,7 +190,7 @@ def _compared(
         generators.restore()
         torch.clear_autocast_cache()
         each.prepare()
-        written = [value for value, entry in zip(each._ready, each.inputs, strict=True) if entry.mutated]
+        written = [value for value, entry in zip(each.ready, each.inputs, strict=True) if entry.mutated]
         results = [*tensors_of(run(each)), *tensors_of(written)]
         found.append([result.detach().clone() for result in results])
     generators.restore()

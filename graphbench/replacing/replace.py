@@ -139,4 +139,4 @@ def _notes(tables: Sequence[ImplementationTable]) -> tuple[str, ...]:
 
 
 def _name(candidate: Callable[..., Any]) -> str:
-    return str(getattr(candidate, "__qualname__", None) or type(candidate).__name__)
+    return str(getattr(candidate, "__name__", None) or type(candidate).__name__)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 from pathlib import Path
 
 import pytest
 
 import graphbench
 from graphbench.cli import main
-from graphbench.cli.replacements import parse_replacements
+from graphbench.cli.replacements import parse_replacements, tolerance
 from graphbench.document import read
 from graphbench.errors import CaptureError, GraphbenchError, UsageError
 from graphbench.models.functions import FunctionSource
@@ -66,6 +68,17 @@ def test_a_candidate_that_is_not_there_is_told_before_measuring(
     told = capsys.readouterr()
     assert "nothing: no such function" in told.err
     assert "coverage" not in told.out
+
+
+@pytest.mark.parametrize(("text", "expected"), [("0", 0.0), ("10", 10.0), ("inf", math.inf)])
+def test_a_tolerance_is_a_factor(text: str, expected: float) -> None:
+    assert tolerance(text) == expected
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "much"])
+def test_what_is_no_factor_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="at least 0, or inf"):
+        tolerance(text)
 
 
 @pytest.mark.parametrize("text", ["softmax", "=net:f", "softmax=net", "softmax=net:", "softmax=:f", "softmax=net:a b"])
