@@ -70,6 +70,7 @@ def try_sides(
             timer.synchronize()
             tried.first_call_ns = perf_counter_ns() - start_ns if side.kind != "eager" else None
             tried.difference = _compared(side, result, expected, RANDOM if draws else why_none)
+            del result  # CUDA graphs go on from the graph whose results are alive
             tried.step = step
         except torch.AcceleratorError:
             raise  # the device is lost, and with it all others

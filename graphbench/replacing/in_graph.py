@@ -193,6 +193,7 @@ def _compared(
         written = [value for value, entry in zip(each.ready, each.inputs, strict=True) if entry.mutated]
         results = [*tensors_of(run(each)), *tensors_of(written)]
         found.append([result.detach().clone() for result in results])
+        del results  # CUDA graphs go on from the graph whose results are alive
     generators.restore()
     if draws:
         return Comparison(equal=None, max_abs=None, note=draws)
