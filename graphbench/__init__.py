@@ -4,6 +4,7 @@ from graphbench.api import Profile, backward_of, compare, diff, load, measure, p
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 from graphbench.live import Recording, phase, record
+from graphbench.trials import compare_configurations, replace
 
 __all__ = [
     "GraphbenchError",
@@ -12,11 +13,13 @@ __all__ = [
     "Recording",
     "backward_of",
     "compare",
+    "compare_configurations",
     "diff",
     "load",
     "measure",
     "phase",
     "profile",
     "record",
+    "replace",
     "reset",
 ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphbench.session import Session
 
 Path = str | PathLike[str]
-_COMPARE_OPTIONS = ("timer", "l2", "warmup_ms", "measure_ms", "warmup", "repeat", "noise", "noise_ms", "lock_gpu_clock")
+COMPARE_OPTIONS = ("timer", "l2", "warmup_ms", "measure_ms", "warmup", "repeat", "noise", "noise_ms", "lock_gpu_clock")
 
 
 class Profile:
@@ -263,7 +263,7 @@ def compare(
     """
     from graphbench.comparing.compare import compare_implementations
 
-    found = measure_options(options, _COMPARE_OPTIONS)
+    found = measure_options(options, COMPARE_OPTIONS)
     return compare_implementations(implementations, inputs, found, device=device)
 
 

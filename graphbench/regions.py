@@ -14,7 +14,7 @@ from graphbench.capture import ambient, graphs
 from graphbench.errors import CaptureError
 from graphbench.execution.replay import CapturedInput, Geometry
 from graphbench.execution.spill import Spilled, captured_bytes, spill
-from graphbench.inductor.compile import CompiledGraph
+from graphbench.inductor.compile import BackendOptions, CompiledGraph
 from graphbench.measurements import SourceLine, TensorSpec
 from graphbench.records import Ambient, InputRecord, NodeRecord
 from graphbench.tensors import device_of, has_storage, spec_of, tensors_of
@@ -41,7 +41,8 @@ class Capture:
 class Region:
     """One compiled Dynamo graph. `ticks` are the session's call numbers of its first and its latest call.
 
-    `compile_ns` is the wall time until its forward could run.
+    `compile_ns` is the wall time until its forward could run. `backend_options` are what it was compiled with,
+    `options` the same as text.
     """
 
     key: str
@@ -51,6 +52,7 @@ class Region:
     location: SourceLine | None
     frame: str
     options: tuple[tuple[str, str], ...] = ()
+    backend_options: BackendOptions = field(default_factory=BackendOptions)
     graphs: list[CompiledGraph] = field(default_factory=list)
     compiled: Callable[..., Any] | None = None
     capture: Capture | None = None

@@ -189,6 +189,7 @@ class Session:
                 location=_location(nodes),
                 frame=compile_id.rpartition("/")[0],
                 options=inductor.options_in_force(options),
+                backend_options=options,
             )
             self.regions.append(region)
             self._breaks.graph_made(_reason(gm), key, compile_id, region.location)
@@ -243,6 +244,12 @@ class Session:
         with self._lock.here():
             self._breaks.read()
         return self._breaks.frame_ns.get(region.compile_id, region.compile_ns)
+
+    @contextmanager
+    def unheard(self) -> Iterator[None]:
+        """What Dynamo compiles inside is graphbench's own work: its breaks and recompiles are none of the session's."""
+        with self._breaks.unheard():  # without the lock: whoever compiles meanwhile holds Dynamo's and waits for ours
+            yield
 
     def recompiles(self) -> list[Recompile]:
         """Every recompilation, with the guard that failed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
@@ -55,10 +56,22 @@ class BreakLog:
     def from_now(cls) -> BreakLog:
         """A log without what Dynamo remembers already."""
         log = cls()
-        log.history.read()
-        log.history.given_up()
-        log.history.generators()
+        log._forget_news()
         return log
+
+    @contextlib.contextmanager
+    def unheard(self) -> Iterator[None]:
+        """What Dynamo does inside is not told. To be entered only while Dynamo compiles nothing."""
+        self._settle()
+        try:
+            yield
+        finally:
+            self._forget_news()
+
+    def _forget_news(self) -> None:
+        self.history.read()
+        self.history.given_up()
+        self.history.generators()
 
     def graph_made(self, reason: Any, region: str, compile_id: str, location: SourceLine | None) -> None:
         """A graph with this `compile_subgraph_reason` was captured as `region`, which begins at `location`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -17,6 +17,7 @@ from graphbench import api
 from graphbench.cli.common import say
 from graphbench.cli.explain import ExplainedCall
 from graphbench.cli.measure_flags import MeasureOptions
+from graphbench.configurations.steps import training_loss
 from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
@@ -70,6 +71,31 @@ def pick_device(asked: str | None) -> str:
     return str(device)
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedJob:
+    """A model where it runs, in its mode and dtype, and inputs that fit it."""
+
+    module: torch.nn.Module
+    inputs: Inputs
+    subject: str
+
+
+def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
+    """Build the model and its inputs; nothing is compiled yet.
+
+    Raises:
+        GraphbenchError: an option or inputs that do not fit, or what building raised.
+    """
+    _check_options(job, options)
+    torch.manual_seed(job.seed)
+    built = build_model(job.source)
+    inputs = _make_inputs(job, built)
+    module = built.module.to(device=job.device, dtype=getattr(torch, DTYPES[job.dtype]) if job.dtype else None)
+    module.train(job.train)
+    _check_call(module, inputs, built.subject)
+    return PreparedJob(module, inputs, built.subject)
+
+
 def measure_job(
     job: Job, options: MeasureOptions, *, ledger: Ledger | None = None, leave: Callable[[], None] | None = None
 ) -> api.Profile:
@@ -84,13 +110,8 @@ def measure_job(
     Raises:
         GraphbenchError: what went wrong, the model's own exceptions included (as `CaptureError`).
     """
-    _check_options(job, options)
-    torch.manual_seed(job.seed)
-    built = build_model(job.source)
-    inputs = _make_inputs(job, built)
-    module = built.module.to(device=job.device, dtype=getattr(torch, DTYPES[job.dtype]) if job.dtype else None)
-    module.train(job.train)
-    _check_call(module, inputs, built.subject)
+    built = prepare_job(job, options)
+    module, inputs = built.module, built.inputs
     compiled = torch.compile(module, backend=backend, mode=job.compile_mode, dynamic=job.dynamic)
     say(f"measuring {built.subject}, {'a training step' if job.train else 'inference'}, on {job.device}")
     call = (_training_step if job.train else _inference)(compiled, module, inputs)
@@ -236,20 +257,3 @@ def _training_step(compiled: Callable[..., Any], module: torch.nn.Module, inputs
         return loss.detach()
 
     return step
-
-
-def training_loss(outputs: object) -> torch.Tensor:
-    """The loss that the model computed itself (`outputs.loss`), else the sum of everything that has a gradient.
-
-    Raises:
-        CaptureError: nothing has one.
-    """
-    own = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
-    if isinstance(own, torch.Tensor):
-        return own
-    terms = [leaf.sum() for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if not terms:
-        raise CaptureError(
-            "the model's outputs have no gradient: there is no backward to measure", hint="leave out --train"
-        )
-    return torch.stack([term.float() for term in terms]).sum() if len(terms) > 1 else terms[0]

@@ -46,8 +46,11 @@ class OutputOptions:
         names = {"report": "report.txt", "nodes": "nodes.csv", "fusions": "fusions.csv", "profile": PROFILE}
         return {kind: self.output_dir / name for kind, name in names.items()}
 
-    def check(self) -> None:
+    def check(self, files: Mapping[str, Path] | None = None) -> None:
         """Make the folder, and refuse now what could not be written after minutes of measuring.
+
+        Args:
+            files: what will be written, where that is not what `files()` says.
 
         Raises:
             UsageError: there is nowhere to write to, a file exists and `force` is not set, or the folder is a file,
@@ -59,7 +62,7 @@ class OutputOptions:
             return
         if self.output_dir.exists() and not self.output_dir.is_dir():
             raise UsageError(f"--output-dir {self.output_dir}: found a file, expected a folder", subject="--output-dir")
-        refuse_overwrite(self.files(), force=self.force)
+        refuse_overwrite(self.files() if files is None else files, force=self.force)
         try:
             self.output_dir.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.output_dir):
@@ -128,6 +131,18 @@ def _predictions(record: ProfileRecord, view: ViewOptions) -> tuple[str, UsageEr
         return predictions(record, view), None
     except UsageError as error:
         return "", error
+
+
+def add_to_report(text: str, output: OutputOptions) -> None:
+    """Print a text below the table, and add it to the report's file.
+
+    Raises:
+        UsageError: that cannot be written; the text has been printed.
+    """
+    emit(f"\n{text}")
+    files = output.files()
+    if files:
+        write_text(files["report"], f"{files['report'].read_text(encoding='utf-8')}\n{text}")
 
 
 def _write_reports(files: Mapping[str, Path], text: str, record: ProfileRecord) -> None:

@@ -9,11 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, positive_int, say
+from graphbench.cli.configurations import add_compare_flag, compare_job, parse_names
 from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
-from graphbench.cli.output import OutputOptions, add_output_flags, deliver
+from graphbench.cli.output import OutputOptions, add_output_flags, add_to_report, deliver
+from graphbench.cli.replacements import (
+    ReplaceOption,
+    add_replace_flags,
+    load_candidates,
+    parse_replacements,
+    try_candidates,
+)
 from graphbench.cli.running import (
     RunDirectory,
     beginning_lost,
@@ -27,11 +35,14 @@ from graphbench.cli.running import (
     work,
     worker_of,
 )
-from graphbench.errors import UsageError
+from graphbench.errors import GraphbenchError, UsageError
 from graphbench.models.inputs import FLOAT_DTYPES, SYNTAX, InputSpec, parse_inputs
 from graphbench.models.sources import ModelSource, parse_arguments
 from graphbench.runs.journal import read_journal
 from graphbench.runs.ledger import Ledger
+
+if TYPE_CHECKING:
+    from graphbench.cli.execute import Job
 
 SUPERVISE = True
 """The default of `--supervise`."""
@@ -50,6 +61,9 @@ class RunOptions:
     train: bool
     compile_mode: str | None
     dynamic: bool | None
+    replacements: tuple[ReplaceOption, ...]
+    replace_tolerance: float
+    compare: tuple[str, ...]
     measure: MeasureOptions
     view: ViewOptions
     output: OutputOptions
@@ -112,6 +126,9 @@ class RunCommand(Command[RunOptions]):
             train=arguments.train,
             compile_mode=arguments.compile_mode,
             dynamic=arguments.dynamic,
+            replacements=parse_replacements(arguments.replace),
+            replace_tolerance=arguments.replace_tolerance,
+            compare=parse_names(arguments),
             measure=pick(MeasureOptions, arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
@@ -139,10 +156,16 @@ class RunCommand(Command[RunOptions]):
         original.words, original.debug = (self.name, *started.command), arguments.debug
         options = self.read_options(original)
         check_allowed(options.source.file, arguments.custom_model_file, started, arguments.resume)
-        return replace(options, resume=arguments.resume, supervise=arguments.supervise)
+        if options.compare:
+            raise UsageError("--compare leaves nothing to go on with", hint="start it again", subject="--resume")
+        if options.replacements:  # their code would run because a journal says so
+            say("--replace is left out of a run that goes on: start a new one for it")
+        return replace(options, replacements=(), resume=arguments.resume, supervise=arguments.supervise)
 
     def run(self, options: RunOptions) -> int:
         """Build, compile, measure, report: in a worker, which is started again should it crash."""
+        if options.compare:
+            return compare_job(self._job(options), options.compare, options.measure, options.output)
         if options.worker is not None:
             return work(worker_of(options.worker), partial(self._measure, options), leave=True)
         folder = str(Path.cwd())
@@ -163,11 +186,10 @@ class RunCommand(Command[RunOptions]):
             os.chdir(folder)
             return work(run, partial(self._measure, options), leave=False)
 
-    def _measure(self, options: RunOptions, run: RunDirectory, ledger: Ledger, leave: Callable[[], None] | None) -> int:
-        # Imported here: it needs torch, which show and diff must do without.
-        from graphbench.cli.execute import Job, measure_job, pick_device
+    def _job(self, options: RunOptions) -> Job:
+        from graphbench.cli.execute import Job, pick_device
 
-        job = Job(
+        return Job(
             source=options.source,
             inputs=options.inputs,
             example_inputs=options.example_inputs,
@@ -178,13 +200,29 @@ class RunCommand(Command[RunOptions]):
             compile_mode=options.compile_mode,
             dynamic=options.dynamic,
         )
+
+    def _measure(self, options: RunOptions, run: RunDirectory, ledger: Ledger, leave: Callable[[], None] | None) -> int:
+        # Imported here: it needs torch, which show and diff must do without.
+        from graphbench.cli.execute import measure_job
+
+        job = self._job(options)
+        candidates = load_candidates(options.replacements)
         went_on = ledger.conditions is not None
         profile = measure_job(job, options.measure, ledger=ledger, leave=leave)
         output = options.output
         if output.output_dir is not None:
             # It may have been moved since the run was started, and hold files that an earlier process came to write.
             output = replace(output, output_dir=run.folder, force=output.force or went_on)
-        return deliver(profile, output, options.view)
+        code = deliver(profile, output, options.view)
+        if candidates:
+            run.finish()  # everything is measured and delivered, should a candidate crash the process
+            failed: GraphbenchError | None = None
+            for found in try_candidates(candidates, profile, options.measure, options.replace_tolerance):
+                failed = failed or (found if isinstance(found, GraphbenchError) else None)
+                add_to_report(f"{str(found).rstrip()}\n", output)
+            if failed is not None:
+                raise failed
+        return code
 
 
 def _add_model_flags(parser: argparse.ArgumentParser) -> None:
@@ -226,6 +264,8 @@ def _add_execution_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dtype", choices=FLOAT_DTYPES, help="of the model and of inferred inputs; those given are left as they are"
     )
+    add_replace_flags(group)
+    add_compare_flag(group)
     group.add_argument("--compile-mode", metavar="MODE", help="torch.compile's mode, for instance max-autotune")
     group.add_argument(
         "--dynamic", action=argparse.BooleanOptionalAction, help="torch.compile's dynamic; default: torch decides"

@@ -95,6 +95,16 @@ def _mode_patches(mode: str | None) -> dict[str, Any]:
     return dict(known[mode])
 
 
+def inductor_modes() -> tuple[str, ...]:
+    """The names that `torch.compile(mode=)` takes, `default` first.
+
+    Source: `torch._inductor.list_mode_options`, torch 2.11 to 2.14.
+    """
+    from torch._inductor import list_mode_options
+
+    return ("default", *sorted(set(list_mode_options()) - {"default"}))
+
+
 def _inductor_patches(given: Any) -> dict[str, Any]:
     from torch._inductor import config
 

@@ -57,6 +57,11 @@ class TensorPool:
             self._places[id(tensor)] = (buffer, phase + byte_range(tensor)[0] - low)
 
     @property
+    def originals(self) -> Any:
+        """The arguments that were copied, as they were given."""
+        return pytree.tree_unflatten(self._leaves, self._spec)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held beside the originals."""
         return sum(block.numel() for block in (*self._blocks.values(), *self._saved.values()))

@@ -158,7 +158,7 @@ def _isolate_node(
     isolator: Isolator,
     found: EagerResults,
 ) -> Any:
-    function = _function_of(node)
+    function = function_of(node)
     unit = Call(
         node.name,
         function,
@@ -179,7 +179,7 @@ def _isolate_node(
     return result
 
 
-def _function_of(node: fx.Node) -> Callable[..., Any]:
+def function_of(node: fx.Node) -> Callable[..., Any]:
     """What a node calls: a function, or a method of its first argument."""
     target = node.target
     if isinstance(target, str):

@@ -106,8 +106,8 @@ def _build_custom(source: ModelSource, file: Path, target: str) -> BuiltModel:
     import torch
 
     subject = f"{file.name}:{target}"
-    with _importable(file.resolve().parent):
-        loaded = _load_file(file)
+    with importable(file.resolve().parent):
+        loaded = load_file(file)
         factory = _find_target(loaded, file, target)
         _check_arguments(factory, source.arguments, subject)
         module = construct(subject, lambda: factory(**source.arguments))
@@ -121,7 +121,7 @@ def _build_custom(source: ModelSource, file: Path, target: str) -> BuiltModel:
 
 
 @contextmanager
-def _importable(folder: Path) -> Iterator[None]:
+def importable(folder: Path) -> Iterator[None]:
     """Let the file import its neighbours, as it could if Python ran it."""
     entry = str(folder)
     sys.path.insert(0, entry)
@@ -131,13 +131,19 @@ def _importable(folder: Path) -> Iterator[None]:
         sys.path.remove(entry)
 
 
-def _load_file(file: Path) -> ModuleType:
+def load_file(file: Path, what: str = "model") -> ModuleType:
+    """Import a Python file; `what` it defines is for messages.
+
+    Raises:
+        UsageError: no such file, or no Python.
+        CaptureError: importing it raised.
+    """
     if not file.is_file():
-        raise _no_file(file)
+        raise _no_file(file, what)
     name = f"_graphbench_model_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UsageError(f"model file {file}: found suffix {file.suffix!r}, expected .py", subject=str(file))
+        raise UsageError(f"{what} file {file}: found suffix {file.suffix!r}, expected .py", subject=str(file))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and Dynamo look a class's module up there
     try:
@@ -145,23 +151,23 @@ def _load_file(file: Path) -> ModuleType:
     except Exception as error:
         del sys.modules[name]
         raise CaptureError(
-            f"model file {file}: importing it raised {type(error).__name__}: {first_line(error)}",
+            f"{what} file {file}: importing it raised {type(error).__name__}: {first_line(error)}",
             hint="--debug shows the traceback",
             subject=str(file),
         ) from error
     return module
 
 
-def _no_file(file: Path) -> UsageError:
+def _no_file(file: Path, what: str) -> UsageError:
     """The error for a path that is no file; its hint names files like it, or what is there instead."""
     near = difflib.get_close_matches(file.name, [path.name for path in file.parent.glob("*.py")], n=3)
-    hint = "pass the Python file that defines the model, from here or with its whole path"
+    hint = f"pass the Python file that defines the {what}, from here or with its whole path"
     if near:
         hint = f"did you mean {' or '.join(str(file.parent / name) for name in near)}?"
     elif not file.parent.is_dir():
         hint = f"there is no folder {file.parent} either"
     found = "found a folder, expected a Python file" if file.is_dir() else "no such file"
-    return UsageError(f"model file {file}: {found}", hint=hint, subject=str(file))
+    return UsageError(f"{what} file {file}: {found}", hint=hint, subject=str(file))
 
 
 def _find_target(loaded: ModuleType, file: Path, target: str) -> Callable[..., object]:

@@ -50,11 +50,14 @@ RANKS = {
     "report": 11,
     "measuring": 12,
     "comparing": 13,
-    "api": 14,
-    "live": 15,
-    "cli": 16,
-    "__main__": 17,
-    "__init__": 17,
+    "configurations": 14,
+    "replacing": 14,
+    "api": 15,
+    "live": 16,
+    "trials": 16,
+    "cli": 17,
+    "__main__": 18,
+    "__init__": 18,
 }
 PURE = {
     *(

@@ -1,0 +1,115 @@
+"""A replacement as text: original and candidate alone and in their graph, saving predicted and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graphbench.analysis.replacements import ReplacementRow
+from graphbench.plaintext import clean
+from graphbench.records import Environment, Policy
+from graphbench.report.base import DEFAULT_WIDTH
+from graphbench.report.column import Column
+from graphbench.report.columns import difference_text
+from graphbench.report.grid import build, draw, wrap
+from graphbench.report.heading import policy_text, timer_lines
+from graphbench.units import MISSING, count_text, format_duration, format_percent
+
+
+def _kernels(row: ReplacementRow) -> str | None:
+    if row.kernels is None:
+        return None
+    before, after = row.kernels
+    return str(before) if before == after else f"{before} → {after}"
+
+
+def _is_wrong(row: ReplacementRow) -> bool:
+    return row.difference is not None and row.difference.equal is False
+
+
+def _marks(row: ReplacementRow) -> str:
+    sides = (row.original, row.candidate)
+    return "!" if any(side is not None and side.measurement.warnings for side in sides) else ""
+
+
+REPLACEMENT_COLUMNS: tuple[Column[ReplacementRow], ...] = (
+    Column(name="", key="setting", kind="text", get=lambda row: row.setting, shrink=20),
+    Column(name="original", key="original", kind="time", get=lambda row: row.original_ns, marks=_marks),
+    Column(name="candidate", key="candidate", kind="time", get=lambda row: row.candidate_ns),
+    Column(name="time/\noriginal", key="ratio", kind="ratio", get=lambda row: row.ratio),
+    Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
+    Column(name="saving\npredicted", key="predicted", kind="time", get=lambda row: row.predicted_ns),
+    Column(name="saving\nmeasured", key="saved", kind="time", get=lambda row: row.saved_ns),
+    Column(name="kernels", key="kernels", kind="text", get=_kernels, shrink=7),
+    Column(
+        name="max\ndiff",
+        key="difference",
+        kind="text",
+        get=lambda row: difference_text(row.difference),
+        shrink=7,
+        marks=lambda row: "!" if _is_wrong(row) else "",
+    ),
+)
+
+
+def render_replacement(
+    rows: Sequence[ReplacementRow],
+    *,
+    nodes: Sequence[str],
+    candidate: str,
+    how: str,
+    policy: Policy,
+    environment: Environment,
+    notes: Sequence[str] = (),
+    width: int = DEFAULT_WIDTH,
+) -> str:
+    """The text of one replacement, ending with a line break.
+
+    Args:
+        rows: alone first, then in the graph.
+        nodes: what was replaced, as `r0/gelu`.
+        candidate: by what.
+        how: what the prediction was made from.
+        policy: the budget of one implementation in one setting.
+        environment: what it ran on.
+        notes: what else a reader must know.
+        width: of a line, in characters.
+    """
+    others = f" and {count_text(len(nodes) - 1, 'equal node')}" if len(nodes) > 1 else ""
+    lines = [
+        f"graphbench replacement of {clean(nodes[0])}{others} by {clean(candidate)}",
+        f"{policy_text(policy, environment)} | original and candidate timed in A B B A order",
+        *timer_lines(policy.timer),
+        "",
+        draw(build(REPLACEMENT_COLUMNS, rows, wide=False), width),
+        *(line for row in rows for line in _in_words(row)),
+        f"predicted: {clean(how)}",
+        *(line for row in rows for line in _remarks(row)),
+        *(f"note: {clean(note)}" for note in notes),
+    ]
+    return wrap(lines, width)
+
+
+def _in_words(row: ReplacementRow) -> Iterator[str]:
+    if row.saved_ns is None or row.predicted_ns is None:
+        return
+    predicted = f"{format_duration(row.predicted_ns)} ({format_percent(row.predicted_part)})"
+    measured = f"{format_duration(row.saved_ns)} ({format_percent(row.saved_part)})"
+    yield f"{row.setting}: predicted to save {predicted}, saves {measured}: {row.verdict}"
+
+
+def _remarks(row: ReplacementRow) -> Iterator[str]:
+    if row.reason:
+        yield f"{MISSING} {row.setting}: {clean(row.reason)}"
+    for side in (row.original, row.candidate):
+        if side is None:
+            continue
+        if side.measurement.warnings:
+            yield f"! {row.setting}, {clean(side.name)}: {clean('; '.join(side.measurement.warnings))}"
+        if side.measurement.status != "ok":
+            reason = clean(side.measurement.reason)
+            yield f"{MISSING} {row.setting}, {clean(side.name)}: {side.measurement.status}: {reason}"
+    if _is_wrong(row) and row.difference is not None:
+        note = clean(row.difference.note) or f"max diff {difference_text(row.difference)}"
+        yield f"! {row.setting}: the candidate's result is not the original's ({note})"
+    elif row.difference is not None and row.difference.equal is None:
+        yield f"{MISSING} {row.setting}: results were not compared: {clean(row.difference.note)}"
