@@ -13,7 +13,8 @@ from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
-    from graphbench.analysis.diff import Diff, DiffRow
+    from graphbench.analysis.diff import Diff
+    from graphbench.analysis.diff_rows import DiffRow
     from graphbench.analysis.diff_totals import DiffTotal
 
 

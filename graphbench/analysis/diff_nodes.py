@@ -1,0 +1,205 @@
+"""Which node of one graph is which of another: by source and neighbourhood, so that renames and edits survive. Pure.
+
+Nodes are compared by colours (Weisfeiler and Lehman, 1968): what a node is, refined by the colours of what it reads and
+of what reads it. Nodes that are already paired have one colour of their own on both sides, so that every pair tells
+their neighbours apart. Names never count: Dynamo numbers them, and one more `add` renumbers those behind it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+
+from graphbench.records import NodeRecord, RegionRecord
+
+# From strict to loose: what else than its op a node must share, and how many steps of its neighbourhood.
+_PASSES: tuple[tuple[frozenset[str], int], ...] = tuple(
+    (frozenset(shared.split()), radius)
+    for shared, radius in (
+        ("specs code module", 2),
+        ("specs code module", 0),
+        ("specs code", 2),
+        ("specs module", 2),
+        ("specs", 2),
+        ("code module", 2),
+        ("code module", 0),
+        ("code", 2),
+        ("module", 2),
+        ("", 2),
+        ("code", 1),
+        ("module", 1),
+        ("", 1),
+        ("code", 0),
+        ("module", 0),
+    )
+)
+
+_HUB = 32
+"""What more nodes than this read tells none of them apart."""
+
+
+def join_nodes(before: RegionRecord, after: RegionRecord) -> dict[str, str]:
+    """Names of nodes of `after`, each with the name of the node of `before` that it was.
+
+    Nodes of other ops are never a pair. What has the same source and neighbourhood is paired first, then with less and
+    less of that in common; where nothing tells equal nodes apart, their order does. Of what is left, nodes of one op
+    between the same pairs are taken for the same, unless all that is known of their neighbours speaks against it.
+    """
+    left, right = _Graph(before), _Graph(after)
+    found = 1
+    while found and left.free and right.free:
+        found = sum(_pass(left, right, shared, radius) for shared, radius in _PASSES)
+        found = found or _between_pairs(left, right)
+    old = {pair: node.name for node, pair in zip(left.nodes, left.pair, strict=True) if pair is not None}
+    return {node.name: old[pair] for node, pair in zip(right.nodes, right.pair, strict=True) if pair is not None}
+
+
+class _Graph:
+    """One side: its nodes in program order, what each reads and who reads it, and the number of its pair, if any."""
+
+    def __init__(self, region: RegionRecord) -> None:
+        self.nodes = region.nodes
+        index = {node.name: i for i, node in enumerate(self.nodes)}
+        kinds = {entry.name: entry.kind for entry in region.inputs}
+        self.reads = [[index.get(name, -1) for name in node.inputs] for node in self.nodes]
+        self.given = [tuple(kinds.get(name, "") for name in node.inputs if name not in index) for node in self.nodes]
+        self.readers: list[list[int]] = [[] for _ in self.nodes]
+        for i, reads in enumerate(self.reads):
+            for j in dict.fromkeys(reads):
+                if j >= 0:
+                    self.readers[j].append(i)
+        self.pair: list[int | None] = [None] * len(self.nodes)
+
+    @property
+    def free(self) -> list[int]:
+        """Positions of nodes without a partner."""
+        return [i for i, pair in enumerate(self.pair) if pair is None]
+
+    def neighbours(self, i: int) -> Iterator[int]:
+        """What a node reads, and what reads it, as far as that has a partner: numbers of pairs."""
+        for j in (*self.reads[i], *self.readers[i]):
+            pair = self.pair[j] if j >= 0 else None
+            if pair is not None:
+                yield pair
+
+    def order(self, i: int) -> tuple[str, int, int]:
+        """Where a node stands: in the source, then in the program."""
+        source = self.nodes[i].source
+        return ("", 0, i) if source is None else (source.file.rsplit("/", 1)[-1], source.line, i)
+
+
+def _pass(left: _Graph, right: _Graph, shared: frozenset[str], radius: int) -> int:
+    """Pair free nodes of one colour. How many were paired."""
+    number: dict[Hashable, int] = {}
+    lefts, rights = (_by_colour(graph, shared, radius, number) for graph in (left, right))
+    found = 0
+    for colour, old in lefts.items():
+        new = rights.get(colour, [])
+        if not new:
+            continue
+        if radius == 0:
+            found += _by_neighbours(left, right, old, new)
+            old, new = _still_free(left, old), _still_free(right, new)
+        if len(old) == len(new):
+            found += _in_order(left, right, old, new)
+    return found
+
+
+def _by_colour(graph: _Graph, shared: frozenset[str], radius: int, number: dict[Hashable, int]) -> dict[int, list[int]]:
+    """Free nodes by colour. `number` gives a colour its number, the same on both sides."""
+    known: list[dict[int, int]] = [{} for _ in range(radius + 1)]
+
+    def colour(i: int, step: int) -> int:
+        found = known[step].get(i)
+        if found is None:
+            found = known[step][i] = number.setdefault(described(i, step), len(number))
+        return found
+
+    def described(i: int, step: int) -> Hashable:
+        pair = graph.pair[i]
+        if pair is not None:
+            return "pair", pair
+        if step == 0:
+            return _label(graph.nodes[i], graph.given[i], shared)
+        reads = tuple(colour(j, step - 1) if j >= 0 else -1 for j in graph.reads[i])
+        readers = sorted(colour(j, step - 1) for j in graph.readers[i])
+        return colour(i, step - 1), reads, tuple(readers)
+
+    found: dict[int, list[int]] = {}
+    for i in graph.free:
+        found.setdefault(colour(i, radius), []).append(i)
+    return found
+
+
+def _label(node: NodeRecord, given: tuple[str, ...], shared: frozenset[str]) -> Hashable:
+    source = node.source
+    return (
+        node.op_type,
+        given,
+        tuple((spec.shape, spec.dtype) for spec in node.outputs) if "specs" in shared else None,
+        (source.code.strip() if source else "") if "code" in shared else None,
+        node.module if "module" in shared else None,
+    )
+
+
+def _by_neighbours(left: _Graph, right: _Graph, old: Sequence[int], new: Sequence[int]) -> int:
+    """Pair each of `new` with that of `old` with which it has the most paired neighbours in common, one at least."""
+    by_pair: dict[int, list[int]] = {}
+    for i in old:
+        for pair in left.neighbours(i):
+            by_pair.setdefault(pair, []).append(i)
+    found = 0
+    for j in new:
+        near = (by_pair.get(pair, []) for pair in set(right.neighbours(j)))
+        common = Counter(i for entries in near if len(entries) <= _HUB for i in entries if left.pair[i] is None)
+        if common:
+            _make_pair(left, right, min(common, key=lambda i: (-common[i], i)), j)
+            found += 1
+    return found
+
+
+def _in_order(left: _Graph, right: _Graph, old: Sequence[int], new: Sequence[int]) -> int:
+    found = 0
+    for i, j in zip(sorted(old, key=left.order), sorted(new, key=right.order), strict=False):
+        if _agree(left, right, i, j):
+            _make_pair(left, right, i, j)
+            found += 1
+    return found
+
+
+def _agree(left: _Graph, right: _Graph, i: int, j: int) -> bool:
+    """Whether two nodes may be one: not where both have paired neighbours, and none in common."""
+    mine, theirs = set(left.neighbours(i)), set(right.neighbours(j))
+    return not mine or not theirs or bool(mine & theirs)
+
+
+def _between_pairs(left: _Graph, right: _Graph) -> int:
+    """Pair, in order, free nodes of one op that follow the same pair, or that stand before the same one."""
+    found = 0
+    for backwards in (False, True):
+        lefts, rights = (_by_anchor(graph, backwards=backwards) for graph in (left, right))
+        for key, old in lefts.items():
+            found += _in_order(left, right, _still_free(left, old), _still_free(right, rights.get(key, ())))
+    return found
+
+
+def _by_anchor(graph: _Graph, *, backwards: bool) -> dict[Hashable, list[int]]:
+    """Free nodes by op and by the last pair before them in the program, or the next one."""
+    anchor: int | None = None
+    found: dict[Hashable, list[int]] = {}
+    positions = range(len(graph.nodes))
+    for i in reversed(positions) if backwards else positions:
+        if graph.pair[i] is not None:
+            anchor = graph.pair[i]
+        else:
+            node = graph.nodes[i]
+            found.setdefault((node.op_type, anchor), []).append(i)
+    return found
+
+
+def _still_free(graph: _Graph, positions: Sequence[int]) -> list[int]:
+    return [i for i in positions if graph.pair[i] is None]
+
+
+def _make_pair(left: _Graph, right: _Graph, i: int, j: int) -> None:
+    left.pair[i] = right.pair[j] = j
