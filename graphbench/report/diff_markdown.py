@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from graphbench.analysis.diff import Diff
-from graphbench.analysis.diff_groups import DiffGroupBy, group_diff
 from graphbench.analysis.diff_fusions import FusionDiffRow
+from graphbench.analysis.diff_groups import DiffGroupBy, group_diff
 from graphbench.report.column import Column
 from graphbench.report.diff_columns import (
     DIFF_COLUMNS,
@@ -89,8 +89,9 @@ def _environment(result: Diff) -> list[str]:
     if not result.environment:
         return ["Same environment and policy."]
     lines = bullets([f"{what}: {old} → {new}" for what, old, new in result.environment])
-    title = count_text(len(result.environment), "difference")
-    return [f"#### Environment\n\n{lines}" if len(result.environment) <= SHOWN else _folded(f"Environment: {title}", lines)]
+    if len(result.environment) <= SHOWN:
+        return ["#### Environment", lines]
+    return [_folded(f"Environment: {count_text(len(result.environment), 'difference')}", lines)]
 
 
 def _folded(summary: str, text: str) -> str:

@@ -120,7 +120,7 @@ def _gaps(result: Diff, top: int | None, width: int, *, every: bool) -> list[str
 
 def _groups(result: Diff, by: DiffGroupBy, top: int | None, width: int) -> list[str]:
     rows, total = group_diff(result, by)
-    shown = rows[:top]
+    shown = rows if top is None else rows[:top]
     return ["", _title(f"By {by}", shown, rows), _draw(GROUP_DIFF_COLUMNS, [*shown, total], width), LIMITS_EXPLAINED]
 
 

@@ -29,9 +29,10 @@ def headline(result: Diff) -> str:
     judged = [total for total in compiled if total.verdict in _TOLD]
     if judged:
         return "; ".join(_total_text(total) for total in sorted(judged, key=lambda total: _TOLD[str(total.verdict)]))
-    verdicts = [total.verdict for total in compiled] + [row.verdict for row in (*result.rows, *result.fusions)]
     if not any((changed(result.rows), changed(result.fusions), changed(result.gaps))):
-        return "no difference beyond the noise" if "unclear" in verdicts else "no difference"
+        judged_rows: list[DiffTotal | DiffRow | FusionDiffRow] = [*compiled, *result.rows, *result.fusions]
+        unclear = any(row.verdict == "unclear" for row in judged_rows)
+        return "no difference beyond the noise" if unclear else "no difference"
     told = ", ".join(f"{total.name} {total.verdict or 'not compared'}" for total in compiled)
     return f"rows differ, no whole run is faster or slower{f' ({told})' if told else ''}"
 
