@@ -8,9 +8,10 @@ their neighbours apart. Names never count: Dynamo numbers them, and one more `ad
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 
-from graphbench.records import NodeRecord, RegionRecord
+from graphbench.measurements import JsonValue
+from graphbench.records import RegionRecord
 
 # From strict to loose: what else than its op a node must share, and how many steps of its neighbourhood.
 _PASSES: tuple[tuple[frozenset[str], int], ...] = tuple(
@@ -47,6 +48,8 @@ def join_nodes(before: RegionRecord, after: RegionRecord) -> dict[str, str]:
     """
     left, right = _Graph(before), _Graph(after)
     found = 1
+    if _is_one_graph(left, right):
+        left.pair, right.pair, found = [*range(len(left.nodes))], [*range(len(right.nodes))], 0
     while found and left.free and right.free:
         found = sum(_pass(left, right, shared, radius) for shared, radius in _PASSES)
         found = found or _between_pairs(left, right)
@@ -69,23 +72,53 @@ class _Graph:
                 if j >= 0:
                     self.readers[j].append(i)
         self.pair: list[int | None] = [None] * len(self.nodes)
+        self._constants: dict[int, Hashable] = {}
 
     @property
     def free(self) -> list[int]:
         """Positions of nodes without a partner."""
         return [i for i, pair in enumerate(self.pair) if pair is None]
 
-    def neighbours(self, i: int) -> Iterator[int]:
-        """What a node reads, and what reads it, as far as that has a partner: numbers of pairs."""
-        for j in (*self.reads[i], *self.readers[i]):
-            pair = self.pair[j] if j >= 0 else None
-            if pair is not None:
-                yield pair
+    def label(self, i: int, shared: frozenset[str]) -> Hashable:
+        """What a node is by itself: its op, what it gets from outside the graph, and of the rest what is `shared`."""
+        node = self.nodes[i]
+        source = node.source
+        specs: Hashable = None
+        if "specs" in shared:
+            specs = tuple((spec.shape, spec.dtype) for spec in node.outputs), self._constants_of(i)
+        return (
+            node.op_type,
+            self.given[i],
+            specs,
+            (source.code.strip() if source else "") if "code" in shared else None,
+            node.module if "module" in shared else None,
+        )
+
+    def _constants_of(self, i: int) -> Hashable:
+        if i not in self._constants:
+            self._constants[i] = _constants(self.nodes[i].arguments)
+        return self._constants[i]
+
+    def neighbours(self, i: int) -> set[tuple[str, int]]:
+        """What a node reads, and what reads it, as far as that has a partner: with the number of the pair."""
+        reads = {("read", self.pair[j]) for j in self.reads[i] if j >= 0}
+        readers = {("reader", self.pair[j]) for j in self.readers[i]}
+        return {(how, pair) for how, pair in reads | readers if pair is not None}
+
+    def degree(self, i: int) -> int:
+        """How many neighbours a node has, with a partner or without."""
+        return len(set(self.reads[i])) + len(self.readers[i])
 
     def order(self, i: int) -> tuple[str, int, int]:
         """Where a node stands: in the source, then in the program."""
         source = self.nodes[i].source
         return ("", 0, i) if source is None else (source.file.rsplit("/", 1)[-1], source.line, i)
+
+
+def _is_one_graph(left: _Graph, right: _Graph) -> bool:
+    """Whether both do the same ops in the same order and wire them alike: then every node is the one in its place."""
+    ops = [[node.op_type for node in graph.nodes] for graph in (left, right)]
+    return ops[0] == ops[1] and left.reads == right.reads and left.given == right.given
 
 
 def _pass(left: _Graph, right: _Graph, shared: frozenset[str], radius: int) -> int:
@@ -120,7 +153,7 @@ def _by_colour(graph: _Graph, shared: frozenset[str], radius: int, number: dict[
         if pair is not None:
             return "pair", pair
         if step == 0:
-            return _label(graph.nodes[i], graph.given[i], shared)
+            return graph.label(i, shared)
         reads = tuple(colour(j, step - 1) if j >= 0 else -1 for j in graph.reads[i])
         readers = sorted(colour(j, step - 1) for j in graph.readers[i])
         return colour(i, step - 1), reads, tuple(readers)
@@ -131,29 +164,28 @@ def _by_colour(graph: _Graph, shared: frozenset[str], radius: int, number: dict[
     return found
 
 
-def _label(node: NodeRecord, given: tuple[str, ...], shared: frozenset[str]) -> Hashable:
-    source = node.source
-    return (
-        node.op_type,
-        given,
-        tuple((spec.shape, spec.dtype) for spec in node.outputs) if "specs" in shared else None,
-        (source.code.strip() if source else "") if "code" in shared else None,
-        node.module if "module" in shared else None,
-    )
+def _constants(value: JsonValue) -> Hashable:
+    """Arguments of a call without the names of nodes."""
+    if isinstance(value, dict):
+        return "node" if "node" in value else tuple((key, _constants(entry)) for key, entry in value.items())
+    return tuple(map(_constants, value)) if isinstance(value, list) else value
 
 
 def _by_neighbours(left: _Graph, right: _Graph, old: Sequence[int], new: Sequence[int]) -> int:
-    """Pair each of `new` with that of `old` with which it has the most paired neighbours in common, one at least."""
-    by_pair: dict[int, list[int]] = {}
+    """Pair nodes with paired neighbours in common, those first that have the largest part of theirs in common."""
+    by_pair: dict[tuple[str, int], list[int]] = {}
     for i in old:
-        for pair in left.neighbours(i):
-            by_pair.setdefault(pair, []).append(i)
-    found = 0
+        for neighbour in left.neighbours(i):
+            by_pair.setdefault(neighbour, []).append(i)
+    candidates: list[tuple[float, int, int]] = []
     for j in new:
-        near = (by_pair.get(pair, []) for pair in set(right.neighbours(j)))
-        common = Counter(i for entries in near if len(entries) <= _HUB for i in entries if left.pair[i] is None)
-        if common:
-            _make_pair(left, right, min(common, key=lambda i: (-common[i], i)), j)
+        near = (by_pair.get(neighbour, []) for neighbour in right.neighbours(j))
+        common = Counter(i for entries in near if len(entries) <= _HUB for i in entries)
+        candidates += [(-count / max(left.degree(i), right.degree(j)), i, j) for i, count in common.items()]
+    found = 0
+    for _, i, j in sorted(candidates):
+        if left.pair[i] is None and right.pair[j] is None:
+            _make_pair(left, right, i, j)
             found += 1
     return found
 
@@ -169,7 +201,7 @@ def _in_order(left: _Graph, right: _Graph, old: Sequence[int], new: Sequence[int
 
 def _agree(left: _Graph, right: _Graph, i: int, j: int) -> bool:
     """Whether two nodes may be one: not where both have paired neighbours, and none in common."""
-    mine, theirs = set(left.neighbours(i)), set(right.neighbours(j))
+    mine, theirs = left.neighbours(i), right.neighbours(j)
     return not mine or not theirs or bool(mine & theirs)
 
 

@@ -101,6 +101,8 @@ def add_times(times: Iterable[Timed]) -> Timed:
 
 def judge_runs(before: Timed, after: Timed, rule: Rule) -> Verdict:
     """Say what a time of one run is against that of another: as `stats.judge`, and beyond what `rule` calls noise."""
+    if before == after:
+        return "same"
     if before.single or after.single:
         return "unclear"
     step_ns = rule.grain_ns * max(before.steps, after.steps)
