@@ -7,6 +7,7 @@ their neighbours apart. Names never count: Dynamo numbers them, and one more `ad
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
@@ -125,17 +126,13 @@ def _pass(left: _Graph, right: _Graph, shared: frozenset[str], radius: int) -> i
     """Pair free nodes of one colour. How many were paired."""
     number: dict[Hashable, int] = {}
     lefts, rights = (_by_colour(graph, shared, radius, number) for graph in (left, right))
-    found = 0
-    for colour, old in lefts.items():
-        new = rights.get(colour, [])
-        if not new:
-            continue
-        if radius == 0:
-            found += _by_neighbours(left, right, old, new)
-            old, new = _still_free(left, old), _still_free(right, new)
-        if len(old) == len(new):
-            found += _in_order(left, right, old, new)
-    return found
+    both = [(old, rights[colour]) for colour, old in lefts.items() if colour in rights]
+    if radius == 0 and (found := sum(_by_neighbours(left, right, old, new) for old, new in both)):
+        return found
+    pairs = [pair for old, new in both if len(old) == len(new) for pair in _in_order(left, right, old, new)]
+    # Without its neighbourhood, what moved looks like what stayed: what keeps its place goes first.
+    chosen = _longest_in_order(pairs) if radius == 0 else pairs
+    return sum(_make_pair(left, right, i, j) for i, j in chosen)
 
 
 def _by_colour(graph: _Graph, shared: frozenset[str], radius: int, number: dict[Hashable, int]) -> dict[int, list[int]]:
@@ -182,21 +179,30 @@ def _by_neighbours(left: _Graph, right: _Graph, old: Sequence[int], new: Sequenc
         near = (by_pair.get(neighbour, []) for neighbour in right.neighbours(j))
         common = Counter(i for entries in near if len(entries) <= _HUB for i in entries)
         candidates += [(-count / max(left.degree(i), right.degree(j)), i, j) for i, count in common.items()]
-    found = 0
-    for _, i, j in sorted(candidates):
-        if left.pair[i] is None and right.pair[j] is None:
-            _make_pair(left, right, i, j)
-            found += 1
-    return found
+    return sum(_make_pair(left, right, i, j) for _, i, j in sorted(candidates))
 
 
-def _in_order(left: _Graph, right: _Graph, old: Sequence[int], new: Sequence[int]) -> int:
-    found = 0
-    for i, j in zip(sorted(old, key=left.order), sorted(new, key=right.order), strict=False):
-        if _agree(left, right, i, j):
-            _make_pair(left, right, i, j)
-            found += 1
-    return found
+def _in_order(left: _Graph, right: _Graph, old: Sequence[int], new: Sequence[int]) -> list[tuple[int, int]]:
+    pairs = zip(sorted(old, key=left.order), sorted(new, key=right.order), strict=False)
+    return [(i, j) for i, j in pairs if _agree(left, right, i, j)]
+
+
+def _longest_in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The largest part of these pairs that is in the same order on both sides (patience sorting)."""
+    ends: list[int] = []  # for each length, the smallest end on the right of what is so long
+    tops: list[int] = []
+    before: list[int] = []
+    ordered = sorted(pairs)
+    for index, (_, j) in enumerate(ordered):
+        length = bisect_left(ends, j)
+        before.append(tops[length - 1] if length else -1)
+        ends[length : length + 1], tops[length : length + 1] = [j], [index]
+    chosen: list[tuple[int, int]] = []
+    index = tops[-1] if tops else -1
+    while index >= 0:
+        chosen.append(ordered[index])
+        index = before[index]
+    return chosen[::-1]
 
 
 def _agree(left: _Graph, right: _Graph, i: int, j: int) -> bool:
@@ -211,7 +217,8 @@ def _between_pairs(left: _Graph, right: _Graph) -> int:
     for backwards in (False, True):
         lefts, rights = (_by_anchor(graph, backwards=backwards) for graph in (left, right))
         for key, old in lefts.items():
-            found += _in_order(left, right, _still_free(left, old), _still_free(right, rights.get(key, ())))
+            pairs = _in_order(left, right, _still_free(left, old), _still_free(right, rights.get(key, ())))
+            found += sum(_make_pair(left, right, i, j) for i, j in pairs)
     return found
 
 
@@ -233,5 +240,9 @@ def _still_free(graph: _Graph, positions: Sequence[int]) -> list[int]:
     return [i for i in positions if graph.pair[i] is None]
 
 
-def _make_pair(left: _Graph, right: _Graph, i: int, j: int) -> None:
+def _make_pair(left: _Graph, right: _Graph, i: int, j: int) -> bool:
+    """Pair two nodes, unless one of them has a partner by now. Whether they were."""
+    if left.pair[i] is not None or right.pair[j] is not None:
+        return False
     left.pair[i] = right.pair[j] = j
+    return True

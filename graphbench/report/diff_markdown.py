@@ -60,7 +60,7 @@ def markdown_diff(result: Diff, *, top: int | None = SHOWN, group_by: DiffGroupB
         parts += _fusions(result, top)
     parts += _section("Gap ops", GAP_DIFF_COLUMNS, by_change(changed(result.gaps), None), top) if result.gaps else []
     parts += _environment(result)
-    notes = [*result.notes, *reason_lines(result), rule_line(result)]
+    notes = [*result.notes, *(line.removeprefix("– ") for line in reason_lines(result)), rule_line(result)]
     parts += [_folded("Notes, and what counts as a difference", bullets([note for note in notes if note]))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -73,6 +73,8 @@ def _fusions(result: Diff, top: int | None) -> list[str]:
     regrouped = [row for row in rows if row.change in ("merged", "split")]
     others: list[FusionDiffRow] = [row for row in rows if row.change not in ("merged", "split")]
     parts = _section("Fusions merged and split", FUSION_DIFF_COLUMNS, regrouped, top) if regrouped else []
+    if regrouped and not others:
+        return parts
     return parts + _section("What changed most: fusions", FUSION_DIFF_COLUMNS, others, top)
 
 

@@ -27,9 +27,10 @@ def test_a_node_is_compared_with_the_one_of_its_name() -> None:
 
 def test_names_that_shifted_are_paired_by_op_type_in_the_order_of_source_lines() -> None:
     before = of(node("x", 1.0, op_type="relu", line=9), node("y", 2.0, op_type="relu", line=3))
-    after = of(node("p", 1.0, op_type="relu", line=4), node("q", 1.0, op_type="relu", line=11))
+    new = node("sum", 1.0, line=1)
+    after = of(new, node("p", 1.0, op_type="relu", line=4), node("q", 1.0, op_type="relu", line=11))
     pairs = {row.name: row.name_before for row in diff(before, after).rows}
-    assert pairs == {"p": "y", "q": "x"}
+    assert pairs == {"sum": None, "p": "y", "q": "x"}
 
 
 def test_a_name_that_now_means_another_op_is_no_pair() -> None:
