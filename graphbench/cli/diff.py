@@ -139,9 +139,10 @@ def _rendered(result: Diff, options: DiffOptions) -> str:
         if options.format == "json":
             return json_diff(result)
         return csv_diff(result, table=options.table or "nodes", group_by=options.group_by)
-    from graphbench.report.diff_table import render_diff
+    from graphbench.report.diff_table import SHOWN_ROWS, render_diff
 
-    return render_diff(result, top=options.top, every=options.every, group_by=options.group_by)
+    top = options.top or (None if options.every else SHOWN_ROWS)
+    return render_diff(result, top=top, every=options.every, group_by=options.group_by)
 
 
 def judged(result: Diff) -> Diff:

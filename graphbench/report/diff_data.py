@@ -66,7 +66,7 @@ def json_diff(result: Diff) -> str:
         name: [{column.csv_name: column.get(row) for column in _COLUMNS[name]} for row in rows]
         for name, rows in _rows(result).items()
     }
-    return json.dumps(told | tables, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(told | tables, indent=1) + "\n"
 
 
 def _rows(result: Diff) -> dict[str, Sequence[Any]]:

@@ -32,6 +32,8 @@ from graphbench.report.grid import Drawn, build, draw, wrap
 from graphbench.units import count_text
 
 RowT = TypeVar("RowT")
+SHOWN_ROWS = 100
+"""Rows of a table that are shown unless asked for otherwise: who compares wants what changed most."""
 LIMITS_EXPLAINED = (
     "before, after: sums of isolated medians; limit: which part of what its own device can do at most was reached"
 )
@@ -40,7 +42,7 @@ LIMITS_EXPLAINED = (
 def render_diff(
     result: Diff,
     *,
-    top: int | None = None,
+    top: int | None = SHOWN_ROWS,
     width: int = DEFAULT_WIDTH,
     every: bool = False,
     group_by: DiffGroupBy | None = None,
@@ -49,7 +51,7 @@ def render_diff(
 
     Args:
         result: two profiles, compared.
-        top: how many rows a table shows; `None` for all.
+        top: how many rows a table shows at most; `None` for all.
         width: of a line, in characters.
         every: also rows of which nothing is said but that they are the same, or unclear.
         group_by: sums of nodes in the place of nodes and fusions; on different devices, sums by op stand above them.

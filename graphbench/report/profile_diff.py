@@ -12,7 +12,7 @@ from graphbench.analysis.diff_totals import DiffTotal
 from graphbench.arguments import check_type
 from graphbench.errors import UsageError
 from graphbench.report.diff_markdown import SHOWN, markdown_diff
-from graphbench.report.diff_table import render_diff
+from graphbench.report.diff_table import SHOWN_ROWS, render_diff
 
 
 class ProfileDiff:
@@ -39,11 +39,11 @@ class ProfileDiff:
         """Whole uninstrumented runs."""
         return self.result.totals
 
-    def table(self, *, top: int | None = None, every: bool = False, group_by: DiffGroupBy | None = None) -> str:
+    def table(self, *, top: int | None = SHOWN_ROWS, every: bool = False, group_by: DiffGroupBy | None = None) -> str:
         """The tables as text.
 
         Args:
-            top: how many rows per table, the largest change first; all by default.
+            top: how many rows per table at most, the largest change first; `None` for all.
             every: also rows that are the same, or unclear.
             group_by: `"op"` or `"shape"`: sums of nodes instead of rows.
 

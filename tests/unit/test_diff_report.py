@@ -89,6 +89,13 @@ def test_rows_that_say_nothing_are_shown_on_request(result: Diff) -> None:
     assert "not shown" not in every
 
 
+def test_of_many_rows_the_hundred_that_changed_most_are_shown() -> None:
+    sides = [profile(region([node(f"n{i}", ns, op_type=f"op{i}") for i in range(101)])) for ns in (100.0, 200.0)]
+    result = diff(*sides)
+    assert "\nNodes (100 of 101)\n" in render_diff(result)
+    assert "\nNodes (101)\n" in render_diff(result, top=None)
+
+
 def test_the_first_line_is_the_verdict_of_what_ran_compiled(result: Diff) -> None:
     assert render_diff(result).splitlines()[0] == "compiled forward faster: 150.0 µs -> 120.0 µs (0.800x)"
 
