@@ -58,7 +58,10 @@ class DiffCommand(Command[DiffOptions]):
             "--group-by", choices=("op", "shape"), help="sums of nodes by op, or by op and shape, instead of rows"
         )
         parser.add_argument(
-            "--top", type=int, metavar="N", help="how many rows a table shows, the largest change first"
+            "--top",
+            type=positive_int,
+            metavar="N",
+            help="show the N rows of each table that changed most; default: 100, in Markdown 10",
         )
         parser.add_argument(
             "--all", dest="every", action="store_true", help="also the rows that are the same, or unclear"
