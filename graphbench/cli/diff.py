@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, say
+from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, positive_int, say
 from graphbench.errors import UsageError
 from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.units import format_duration, format_percent
