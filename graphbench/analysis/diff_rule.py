@@ -4,7 +4,8 @@ Two runs of the same code differ by more than their samples scatter: memory lies
 others. On one row in `1 / FALSE_ALARMS` medians differ by more than `noise_between_runs` (ResNet-50 twice on an H200:
 1.1 % of 89 rows by more than 2 %), and larger differences are taken to be rarer exponentially. Of `rows` rows none may
 be judged falsely more often than `FALSE_ALARMS`, so that each has a part `FALSE_ALARMS / rows` of that (Bonferroni),
-which widens the noise by `1 + ln(rows) / ln(1 / FALSE_ALARMS)`: 2 % for one row, 4.3 % for 200, 6 % for 10,000.
+which widens the noise by `1 + ln(rows) / ln(1 / FALSE_ALARMS)`: 2 % for one row, 4.3 % for 200, 6 % for 10,000. That
+holds for runs that had the machine to themselves: what a neighbour takes has no such tail.
 
 A difference must also be beyond what is not known of the two medians, and beyond what stamps in steps can tell.
 """

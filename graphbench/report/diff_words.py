@@ -14,6 +14,7 @@ from graphbench.analysis.diff_rule import FALSE_ALARMS
 from graphbench.analysis.diff_totals import EAGER_TOTALS, DiffTotal
 from graphbench.analysis.stats import SAME_WITHIN
 from graphbench.analysis.views import sort_rows
+from graphbench.records import SHARED_CPU_NOTE
 from graphbench.report.overview import names_text
 from graphbench.units import count_text, format_duration, format_percent, format_ratio
 
@@ -73,11 +74,13 @@ def rule_line(result: Diff) -> str:
         return ""
     rule = result.rule
     step = f", within one step of the stamps ({rule.grain_ns:g} ns) too" if rule.grain_ns else ""
+    rate = f"of comparisons of the same code at most {format_percent(FALSE_ALARMS, decimals=0)} call any row so"
+    if any(SHARED_CPU_NOTE in note for note in result.notes):
+        rate = "on a shared CPU equal code may well be called faster or slower"
     return (
         f"differences under {format_percent(rule.noise, decimals=1)} between runs are noise on this timer "
         f"({result.timer}) among {count_text(rule.rows, 'row')}: such rows are unclear, under "
-        f"{format_percent(SAME_WITHIN, decimals=0)} the same{step}; of comparisons of the same code at most "
-        f"{format_percent(FALSE_ALARMS, decimals=0)} call any row faster or slower"
+        f"{format_percent(SAME_WITHIN, decimals=0)} the same{step}; beyond, faster or slower; {rate}"
     )
 
 

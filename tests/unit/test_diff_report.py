@@ -15,7 +15,7 @@ from graphbench import cli, document
 from graphbench.analysis.diff import Diff, diff
 from graphbench.api import ProfileDiff
 from graphbench.errors import UsageError
-from graphbench.records import KernelRecord, NodeRecord, ProfileRecord, Side, Traffic
+from graphbench.records import SHARED_CPU_NOTE, KernelRecord, NodeRecord, ProfileRecord, Side, Traffic
 from graphbench.report.diff_data import csv_diff, json_diff
 from graphbench.report.diff_markdown import markdown_diff
 from graphbench.report.diff_table import render_diff
@@ -98,6 +98,15 @@ def test_of_many_rows_the_hundred_that_changed_most_are_shown() -> None:
 
 def test_the_first_line_is_the_verdict_of_what_ran_compiled(result: Diff) -> None:
     assert render_diff(result).splitlines()[0] == "compiled forward faster: 150.0 µs -> 120.0 µs (0.800x)"
+
+
+def test_the_rate_of_false_alarms_is_not_claimed_of_a_shared_cpu() -> None:
+    quiet = profile(region([node("a", 100.0)]))
+    shared = dataclasses.replace(quiet, notes=(f"{SHARED_CPU_NOTE}: 300 involuntary context switches a second",))
+    assert "at most 1 % call any row so" in render_diff(diff(quiet, quiet), width=1_000)
+    text = render_diff(diff(quiet, shared), width=1_000)
+    assert "at most 1 %" not in text
+    assert "on a shared CPU equal code may well be called faster or slower" in text
 
 
 def test_conditions_stand_above_all_tables(result: Diff) -> None:
