@@ -8,14 +8,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from graphbench import document
-from graphbench.analysis.diff import Diff
 from graphbench.analysis.diff import diff as _diff
 from graphbench.arguments import Stateful, check_type, checked_path, owners_of_state
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions
-from graphbench.report.diff_table import render_diff
+from graphbench.report.profile_diff import ProfileDiff as ProfileDiff
 from graphbench.report.table import TableReporter
 from graphbench.units import count_text
 
@@ -148,16 +147,6 @@ class Profile:
         nodes = sum(len(region.nodes) for region in regions)
         held = f"{count_text(len(regions), 'region')}, {count_text(nodes, 'node')}"
         return f"<graphbench.Profile of {self.record.subject or 'a model'}: {held}>"
-
-
-class ProfileDiff:
-    """Two profiles joined on their nodes. Printing it gives the table."""
-
-    def __init__(self, result: Diff) -> None:
-        self.result = result
-
-    def __str__(self) -> str:
-        return render_diff(self.result)
 
 
 def measure(**options: Any) -> Profile:
@@ -311,7 +300,7 @@ def load(path: Path) -> Profile:
 
 
 def diff(before: Path | Profile, after: Path | Profile) -> ProfileDiff:
-    """Compare two profiles, saved or at hand, node by node.
+    """Compare two profiles, saved or at hand: region by region, node by node, fusion by fusion.
 
     Raises:
         ProfileFormatError: a file cannot be read.

@@ -17,6 +17,8 @@ from graphbench.analysis.what_if import what_if
 from graphbench.errors import GraphbenchError, ProfileFormatError
 from graphbench.records import ProfileRecord
 from graphbench.report import REPORTERS
+from graphbench.report.diff_data import DIFF_TABLES, csv_diff, json_diff
+from graphbench.report.diff_markdown import markdown_diff
 from graphbench.report.table import render_diff
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import eager_step, host_step, training_step
@@ -202,4 +204,9 @@ def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]
 def comparisons(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:
     """Everything that is printed of two profiles, by name."""
     yield "diff", lambda: render_diff(diff(before, after))
-    yield "diff narrow", lambda: render_diff(diff(after, before), width=40)
+    yield "diff narrow", lambda: render_diff(diff(after, before), width=40, every=True)
+    yield "diff groups", lambda: render_diff(diff(before, after), group_by="shape")
+    yield "diff markdown", lambda: markdown_diff(diff(before, after))
+    yield "diff json", lambda: json_diff(diff(before, after))
+    for table in DIFF_TABLES:
+        yield f"diff csv {table}", partial(csv_diff, diff(before, after), table=table)

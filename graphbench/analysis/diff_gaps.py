@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from graphbench.analysis.diff_totals import compare_runs
+from graphbench.analysis.diff_rule import Rule, compare_runs
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.stats import Verdict
 from graphbench.analysis.views import source_text
@@ -47,11 +47,20 @@ class GapDiffRow:
         return self.after_ns / self.before_ns if self.after_ns is not None and self.before_ns else None
 
 
-def diff_gaps(before: ProfileRecord, after: ProfileRecord, grain: float) -> tuple[GapDiffRow, ...]:
+def judged_gaps(before: ProfileRecord, after: ProfileRecord) -> int:
+    """How many pairs of gap ops there are to judge at most."""
+    timed = [
+        sum(row.kernel is None and row.isolated.samples is not None for row in record.step.rows) if record.step else 0
+        for record in (before, after)
+    ]
+    return min(timed)
+
+
+def diff_gaps(before: ProfileRecord, after: ProfileRecord, rule: Rule, unlike: str) -> tuple[GapDiffRow, ...]:
     """Gap ops of both profiles' steps; none unless both recorded one.
 
     Joined on phase, op, inputs and source line (in backward without one, the autograd node), what is left without the
-    line, in the order of the steps. `grain` is the step of the stamps in nanoseconds.
+    line, in the order of the steps. `unlike` says why nothing is judged, "" where it is.
     """
     if before.step is None or after.step is None:
         return ()
@@ -61,8 +70,8 @@ def diff_gaps(before: ProfileRecord, after: ProfileRecord, grain: float) -> tupl
     pairs += _join(_without(left, [a for a, _ in pairs]), _without(right, [b for _, b in pairs]), _anywhere)
     partner = {b.name: a for a, b in pairs}
     digest = Digest()
-    rows = [_row(digest, partner.get(row.name), row, grain) for row in right]
-    rows += [_row(digest, row, None, grain) for row in _without(left, [a for a, _ in pairs])]
+    rows = [_row(digest, partner.get(row.name), row, rule, unlike) for row in right]
+    rows += [_row(digest, row, None, rule, unlike) for row in _without(left, [a for a, _ in pairs])]
     return tuple(rows)
 
 
@@ -80,9 +89,9 @@ def _join(
 ) -> list[tuple[StepRow, StepRow]]:
     """Pairs of one key, in order: the first of either side with the first of the other."""
     waiting: dict[Hashable, list[StepRow]] = {}
-    for row in left:
+    for row in reversed(left):
         waiting.setdefault(key(row), []).append(row)
-    return [(waiting[key(row)].pop(0), row) for row in right if waiting.get(key(row))]
+    return [(waiting[key(row)].pop(), row) for row in right if waiting.get(key(row))]
 
 
 def _without(rows: Sequence[StepRow], taken: Sequence[StepRow]) -> list[StepRow]:
@@ -90,11 +99,11 @@ def _without(rows: Sequence[StepRow], taken: Sequence[StepRow]) -> list[StepRow]
     return [row for row in rows if row.name not in names]
 
 
-def _row(digest: Digest, before: StepRow | None, after: StepRow | None, grain: float) -> GapDiffRow:
+def _row(digest: Digest, before: StepRow | None, after: StepRow | None, rule: Rule, unlike: str) -> GapDiffRow:
     row = after or before
     if row is None:  # not reached: a row is made for an op of one side at least
         raise ValueError("a row of no gap op")
-    verdict, reason = _judge(before, after, grain)
+    verdict, reason = _judge(before, after, rule, unlike)
     return GapDiffRow(
         op_type=row.op_type,
         phase=row.phase,
@@ -110,13 +119,13 @@ def _row(digest: Digest, before: StepRow | None, after: StepRow | None, grain: f
     )
 
 
-def _judge(before: StepRow | None, after: StepRow | None, grain: float) -> tuple[Verdict | None, str]:
+def _judge(before: StepRow | None, after: StepRow | None, rule: Rule, unlike: str) -> tuple[Verdict | None, str]:
     if before is None or after is None:
         return None, "only in the second profile" if before is None else "only in the first profile"
     old, new = before.isolated, after.isolated
     for which, measured in (("before", old), ("after", new)):
         if measured.samples is None:
             return None, f"{which}: {measured.reason}"
-    if old.samples is None or new.samples is None or new.timer is None:
-        return None, "not measured"
-    return compare_runs(old.samples.busy_ns, new.samples.busy_ns, new.timer, grain_ns=grain), ""
+    if old.samples is None or new.samples is None or unlike:
+        return None, unlike or "not measured"
+    return compare_runs(old.samples.busy_ns, new.samples.busy_ns, rule), ""

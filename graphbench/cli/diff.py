@@ -8,26 +8,37 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, say
+from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, positive_int, say
+from graphbench.errors import UsageError
 from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
-    from graphbench.analysis.diff import Diff, DiffRow
+    from graphbench.analysis.diff import Diff
+    from graphbench.analysis.diff_groups import DiffGroupBy
+    from graphbench.analysis.diff_rows import DiffRow
     from graphbench.analysis.diff_totals import DiffTotal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffOptions:
-    """Options of `diff`. `limit` is the slowdown that fails, as a fraction: 0.05 for 5 %."""
+    """Options of `diff`. `limit` is the slowdown that fails, as a fraction: 0.05 for 5 %.
+
+    `table` says which table a CSV holds; `None` unless asked for. `top` is `None` where the format decides.
+    """
 
     before: Path
     after: Path
     limit: float | None
+    format: str
+    table: str | None
+    group_by: DiffGroupBy | None
+    top: int | None
+    every: bool
 
 
 class DiffCommand(Command[DiffOptions]):
-    """Compare two saved profiles, joined on nodes, with a verdict per row."""
+    """Compare two saved profiles, joined on nodes and fusions, with a verdict per row."""
 
     name: ClassVar[str] = "diff"
 
@@ -36,33 +47,81 @@ class DiffCommand(Command[DiffOptions]):
         parser.add_argument("before", type=Path, metavar="A", help="the profile to compare with")
         parser.add_argument("after", type=Path, metavar="B", help="the profile to judge")
         parser.add_argument(
+            "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
+        )
+        parser.add_argument(
+            "--table",
+            choices=("nodes", "fusions", "gaps", "totals"),
+            help="which table --format csv prints; default: nodes",
+        )
+        parser.add_argument(
+            "--group-by", choices=("op", "shape"), help="sums of nodes by op, or by op and shape, instead of rows"
+        )
+        parser.add_argument(
+            "--top",
+            type=positive_int,
+            metavar="N",
+            help="show the N rows of each table that changed most; default: 100, in Markdown 10",
+        )
+        parser.add_argument(
+            "--all", dest="every", action="store_true", help="also the rows that are the same, or unclear"
+        )
+        parser.add_argument(
             "--fail-on-regression",
             dest="limit",
             type=percent,
             metavar="PERCENT",
             help="exit with 5 if anything judged became slower by more than this, for instance 5%%; judged are the "
             "verdicts of nodes and the totals of compiled forwards, compiled backwards and steps, not the eager total, "
-            "which is shown; a difference within the noise is `unclear` and passes",
+            "which is shown; a difference within the noise is `unclear` and passes; the more rows are judged, the "
+            "larger is the noise, so that at most 1%% of comparisons of the same code fail",
         )
 
     def read_options(self, arguments: argparse.Namespace) -> DiffOptions:
-        """Collect the options."""
-        return DiffOptions(before=arguments.before, after=arguments.after, limit=arguments.limit)
+        """Collect the options, and refuse those that a format would ignore."""
+        options = pick(DiffOptions, arguments)
+        for flag, given, formats in (
+            ("--table", options.table is not None, ("csv",)),
+            ("--top", options.top is not None, ("table", "markdown")),
+            ("--all", options.every, ("table",)),
+            ("--group-by", options.group_by is not None, ("table", "markdown", "csv")),
+        ):
+            if given and options.format not in formats:
+                raise UsageError(
+                    f"{flag} is for --format {' or '.join(formats)}, and the format is {options.format}",
+                    hint=f"leave out {flag}",
+                    subject=flag,
+                )
+        if options.table is not None and options.group_by is not None:
+            raise UsageError(
+                f"--table {options.table} with --group-by {options.group_by}: groups are a table of their own",
+                hint="leave out one of the two",
+                subject="--table",
+            )
+        return options
 
     def run(self, options: DiffOptions) -> int:
         """Render the comparison to stdout; judge it if asked to."""
         from graphbench.analysis.diff import diff, worst_regression
+        from graphbench.collector import collector_paused
         from graphbench.document import read
-        from graphbench.report.table import render_diff
 
         names = (options.before.name, options.after.name)
         if names[0] == names[1]:  # two folders of `run --output-dir`
             names = (str(options.before), str(options.after))
-        before, after = read(options.before), read(options.after)
-        result = diff(before, after, names=names)
-        emit(render_diff(result))
+        with collector_paused():
+            before, after = read(options.before), read(options.after)
+            result = diff(before, after, names=names)
+            text = _rendered(result, options)
+        emit(text)
         if options.limit is None:
             return EXIT_OK
+        if result.devices is not None:
+            raise UsageError(
+                f"--fail-on-regression: nothing was judged: {result.devices[0]} before, {result.devices[1]} after",
+                hint="compare two profiles of one device",
+                subject="--fail-on-regression",
+            )
         worst = worst_regression(judged(result))
         if worst is None or worst.ratio is None or worst.ratio <= 1 + options.limit:
             return EXIT_OK
@@ -70,6 +129,23 @@ class DiffCommand(Command[DiffOptions]):
             say(doubt)
         say(regression_text(worst, options.limit))
         return EXIT_REGRESSION
+
+
+def _rendered(result: Diff, options: DiffOptions) -> str:
+    if options.format == "markdown":
+        from graphbench.report.diff_markdown import SHOWN, markdown_diff
+
+        return markdown_diff(result, top=SHOWN if options.top is None else options.top, group_by=options.group_by)
+    if options.format in ("csv", "json"):
+        from graphbench.report.diff_data import csv_diff, json_diff
+
+        if options.format == "json":
+            return json_diff(result)
+        return csv_diff(result, table=options.table or "nodes", group_by=options.group_by)
+    from graphbench.report.diff_table import SHOWN_ROWS, render_diff
+
+    top = options.top or (None if options.every else SHOWN_ROWS)
+    return render_diff(result, top=top, every=options.every, group_by=options.group_by)
 
 
 def judged(result: Diff) -> Diff:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphbench.analysis.diff import DiffRow
-from graphbench.analysis.diff_gaps import GapDiffRow
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
 from graphbench.errors import UsageError
@@ -14,10 +12,10 @@ from graphbench.measurements import Comparison
 from graphbench.records import NodeRole, Role
 from graphbench.report.column import Column
 from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, of_one_call
-from graphbench.report.gaps_table import GAP_COLUMNS, GAP_LINE_COLUMNS, SHORT_PHASES
+from graphbench.report.gaps_table import GAP_COLUMNS, GAP_LINE_COLUMNS
 from graphbench.report.groups_table import GROUP_COLUMNS
 from graphbench.report.limit_columns import FUSION_TRAFFIC_COLUMNS, LIMIT_COLUMNS, LIMIT_KEYS, always
-from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_source
+from graphbench.report.names import shorten_head, shorten_kernel_of_kind
 from graphbench.report.node_columns import NODE_COLUMNS, TRAINING_NODE_COLUMNS, row_marks, tail_ratio
 
 _ROLE_WORDS: tuple[tuple[Role, str], ...] = (
@@ -56,10 +54,6 @@ def _of_fused(pick: Callable[[Summary], float | None]) -> Callable[[FusionRow], 
 def _recomputed_mark(row: FusionRow) -> str:
     """`*`: a part of it was computed by another kernel before."""
     return "*" if row.recomputed_ns else ""
-
-
-def _repeat_mark(row: DiffRow) -> str:
-    return "=" if row.repeats else ""
 
 
 def roles_text(roles: tuple[NodeRole, ...]) -> str:
@@ -191,33 +185,4 @@ FUSION_LIMIT_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="fused", key="all_calls_fused_p50", kind="time", get=lambda row: row.fused_ns),
     *always(LIMIT_COLUMNS, *LIMIT_KEYS),
     *always(FUSION_TRAFFIC_COLUMNS, "eager_bytes", "unfused_bytes", "all_calls_moved_bytes", "removed_bytes"),
-)
-
-DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (
-    Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
-    Column(name="node", key="name", kind="text", get=lambda row: row.name),
-    Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
-    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_head),
-    Column(name="change", key="change", kind="text", get=lambda row: row.change, shown="several", shrink=5),
-    Column(name="before", key="before", kind="time", get=lambda row: row.before_ns, marks=_repeat_mark),
-    Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),
-    Column(name="delta", key="delta", kind="time", get=lambda row: row.delta_ns),
-    Column(name="after/\nbefore", key="ratio", kind="ratio", get=lambda row: row.ratio),
-    Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
-    Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
-)
-
-GAP_DIFF_COLUMNS: tuple[Column[GapDiffRow], ...] = (
-    Column(name="gap op", key="op_type", kind="text", get=lambda row: row.op_type, shrink=14, shorten=shorten_head),
-    Column(name="in", key="phase", kind="text", get=lambda row: SHORT_PHASES[row.phase], shrink=3),
-    Column(name="place", key="place", kind="text", get=lambda row: row.place, shown="several", shrink=12),
-    Column(name="change", key="change", kind="text", get=lambda row: row.change, shown="several", shrink=5),
-    Column(name="calls\nbefore", key="calls_before", kind="number", get=lambda row: row.calls_before),
-    Column(name="calls\nafter", key="calls_after", kind="number", get=lambda row: row.calls_after),
-    Column(name="before", key="before", kind="time", get=lambda row: row.before_ns),
-    Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),
-    Column(name="delta", key="delta", kind="time", get=lambda row: row.delta_ns),
-    Column(name="after/\nbefore", key="ratio", kind="ratio", get=lambda row: row.ratio),
-    Column(name="1 call", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
-    Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
 )

@@ -85,6 +85,11 @@ def _step_table(record: ProfileRecord, table: str, sort: str, top: int | None) -
     return _write(BREAK_COLUMNS, break_rows(record)[:top])
 
 
+def csv_text(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
+    """A table of every column as CSV, header line included."""
+    return _write(columns, rows)
+
+
 def _write(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
     lines = [[column.csv_name for column in columns]]
     lines += [[_cell(column, column.get(row)) for column in columns] for row in rows]

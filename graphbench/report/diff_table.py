@@ -1,91 +1,137 @@
-"""Two compared profiles as text: a summary, conditions that differ, totals, then every node with its verdict."""
+"""Two compared profiles as text: the verdict, conditions that differ, totals, what changed of nodes and fusions."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
 
 from graphbench.analysis.diff import Diff
-from graphbench.analysis.diff_totals import DiffTotal
-from graphbench.analysis.stats import SAME_WITHIN
-from graphbench.analysis.views import sort_rows
+from graphbench.analysis.diff_groups import DiffGroupBy, group_diff
 from graphbench.plaintext import clean
 from graphbench.report.base import DEFAULT_WIDTH
-from graphbench.report.column import Column, sort_keys
-from graphbench.report.columns import DIFF_COLUMNS, GAP_DIFF_COLUMNS
-from graphbench.report.grid import build, draw, wrap
-from graphbench.report.overview import names_text
-from graphbench.units import count_text, format_percent
+from graphbench.report.column import Column
+from graphbench.report.diff_columns import (
+    DIFF_COLUMNS,
+    FUSION_DIFF_COLUMNS,
+    GAP_DIFF_COLUMNS,
+    GROUP_DIFF_COLUMNS,
+    TOTAL_COLUMNS,
+)
+from graphbench.report.diff_words import (
+    by_change,
+    changed,
+    counts_line,
+    fusion_counts_line,
+    headline,
+    hidden_line,
+    reason_lines,
+    rule_line,
+)
+from graphbench.report.grid import Drawn, build, draw, wrap
+from graphbench.units import count_text
 
-_TOTAL_COLUMNS: tuple[Column[DiffTotal], ...] = (
-    Column(name="total (uninstrumented)", key="name", kind="text", get=lambda row: row.name),
-    Column(name="before", key="before", kind="time", get=lambda row: row.before_ns),
-    Column(name="after", key="after", kind="time", get=lambda row: row.after_ns),
-    Column(name="after/before", key="ratio", kind="ratio", get=lambda row: row.ratio),
-    Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict),
+RowT = TypeVar("RowT")
+SHOWN_ROWS = 100
+"""Rows of a table that are shown unless asked for otherwise: who compares wants what changed most."""
+LIMITS_EXPLAINED = (
+    "before, after: sums of isolated medians; limit: which part of what its own device can do at most was reached"
 )
 
 
-def render_diff(result: Diff, *, top: int | None = None, width: int = DEFAULT_WIDTH) -> str:
+def render_diff(
+    result: Diff,
+    *,
+    top: int | None = SHOWN_ROWS,
+    width: int = DEFAULT_WIDTH,
+    every: bool = False,
+    group_by: DiffGroupBy | None = None,
+) -> str:
     """The comparison's text, ending with a line break; rows with the largest change first.
 
     Args:
         result: two profiles, compared.
-        top: how many rows to show; `None` for all.
+        top: how many rows a table shows at most; `None` for all.
         width: of a line, in characters.
+        every: also rows of which nothing is said but that they are the same, or unclear.
+        group_by: sums of nodes in the place of nodes and fusions; on different devices, sums by op stand above them.
 
     Raises:
         UsageError: `top` is below 1.
     """
-    lines = [f"warning: {clean(finding)}" for finding in result.findings]
-    lines += [_counts(result), f"before: {clean(result.before)}", f"after:  {clean(result.after)}"]
-    lines += [f"note: {clean(note)}" for note in result.notes]
-    lines += [f"differs: {clean(f'{what}: {old} -> {new}')}" for what, old, new in result.environment]
-    if not result.environment:
-        lines.append("same environment and policy")
-    lines.append(
-        f"differences under {format_percent(result.noise, decimals=0)} between runs are noise on this timer "
-        f"({result.timer}): such rows are unclear, under {format_percent(SAME_WITHIN, decimals=0)} the same"
-        + (f", within one step of the stamps ({result.grain_ns:g} ns) too" if result.grain_ns else "")
-    )
-    lines += ["", draw(build(_TOTAL_COLUMNS, result.totals, wide=False), width)] if result.totals else []
-    keys = {
-        **sort_keys(DIFF_COLUMNS, "delta"),
-        "change": lambda row: abs(row.delta_ns) if row.delta_ns is not None else None,
-    }
-    rows = sort_rows(result.rows, keys, "change", top)
-    if rows:
-        lines += ["", draw(build(DIFF_COLUMNS, rows, wide=False), width)]
-    if any(row.repeats for row in rows):
-        lines.append("= repeats the measurements of an equal node, and is counted with it")
-    lines += _gaps(result, top, width)
-    reasons: dict[str, list[str]] = {}
-    for row in result.rows:
-        if row.reason:
-            reasons.setdefault(row.reason, []).append(row.name)
-    lines += [f"– {clean(reason)}: {names_text(names)}" for reason, names in reasons.items()]
+    lines = [*conditions(result), ""]
+    lines += [_draw(TOTAL_COLUMNS, result.totals, width)] if result.totals else ["no whole run was measured"]
+    shown_by = group_by or ("op" if result.devices is not None else None)
+    if shown_by is not None:
+        lines += _groups(result, shown_by, top, width)
+    if group_by is None:
+        lines += [*_nodes(result, top, width, every=every), *_fusions(result, top, width, every=every)]
+    lines += _gaps(result, top, width, every=every)
+    lines += [clean(line) for line in reason_lines(result)]
     return wrap(lines, width)
 
 
-def _gaps(result: Diff, top: int | None, width: int) -> list[str]:
-    """The gap ops of two steps, the largest change of time first."""
+def conditions(result: Diff) -> list[str]:
+    """What comes before all tables: warnings, the verdict, counts, which profiles, and what differs around them."""
+    lines = [f"warning: {finding}" for finding in result.findings]
+    lines += [headline(result), counts_line(result), fusion_counts_line(result)]
+    lines += [f"before: {result.before}", f"after:  {result.after}"]
+    lines += [f"differs: {what}: {old} -> {new}" for what, old, new in result.environment]
+    lines += [] if result.environment else ["same environment and policy"]
+    lines += [f"note: {note}" for note in result.notes]
+    lines += [rule_line(result)]
+    return [clean(line) for line in lines if line]
+
+
+def _nodes(result: Diff, top: int | None, width: int, *, every: bool) -> list[str]:
+    rows = list(result.rows) if every else changed(result.rows)
+    shown = by_change(rows, top)
+    lines = [_title("Nodes", shown, rows)]
+    lines += [_draw(DIFF_COLUMNS, shown, width)] if shown else []
+    lines += [hidden_line(result.rows, rows, "node")]
+    if any(row.repeats for row in shown):
+        lines.append("= repeats the measurements of an equal node, and is counted with it")
+    return ["", *(line for line in lines if line)]
+
+
+def _fusions(result: Diff, top: int | None, width: int, *, every: bool) -> list[str]:
+    if not result.fusions:
+        return []
+    rows = list(result.fusions) if every else changed(result.fusions)
+    shown = by_change(rows, top)
+    lines = [_title("Fusions", shown, rows, "; isolated, all calls")]
+    lines += [_draw(FUSION_DIFF_COLUMNS, shown, width)] if shown else []
+    lines += [hidden_line(result.fusions, rows, "fusion")]
+    return ["", *(line for line in lines if line)]
+
+
+def _gaps(result: Diff, top: int | None, width: int, *, every: bool) -> list[str]:
+    """The gap ops of two steps; those without a verdict too, since most steps have no isolated gap ops."""
     if not result.gaps:
         return []
-    keys = {"change": lambda row: None if row.delta_ns is None else abs(row.delta_ns)}
-    rows = sort_rows(result.gaps, keys, "change", top)
-    count = f"{len(rows)} of {len(result.gaps)}" if len(rows) < len(result.gaps) else f"{len(rows)}"
-    title = f"Gap ops ({count}; times of all calls in one recorded step each, verdicts of one call alone)"
+    rows = [row for row in result.gaps if every or row.verdict not in ("same", "unclear")]
+    shown = by_change(rows, top)
+    about = "; times of all calls in one recorded step each, verdicts of one call alone"
     reasons = Counter(row.reason for row in result.gaps if row.reason)
-    told = [f"– {clean(reason)}: {count_text(times, 'gap op')}" for reason, times in reasons.items()]
-    return ["", title, draw(build(GAP_DIFF_COLUMNS, rows, wide=False), width), *told]
+    lines = [_title("Gap ops", shown, rows, about)]
+    lines += [_draw(GAP_DIFF_COLUMNS, shown, width)] if shown else []
+    lines += [hidden_line(result.gaps, rows, "gap op")]
+    lines += [f"– {clean(reason)}: {count_text(times, 'gap op')}" for reason, times in reasons.items()]
+    return ["", *(line for line in lines if line)]
 
 
-def _counts(result: Diff) -> str:
-    """How many measurements of nodes became what; rows that repeat one count with it."""
-    counts: Counter[str] = Counter(
-        row.verdict or ("not compared" if row.change == "both" else row.change)
-        for row in result.rows
-        if not row.repeats
-    )
-    words = ["faster", "slower", "same", "unclear", "added", "gone"]
-    words += ["not compared"] if counts["not compared"] else []
-    return "nodes: " + ", ".join(f"{counts[word]} {word}" for word in words)
+def _groups(result: Diff, by: DiffGroupBy, top: int | None, width: int) -> list[str]:
+    rows, total = group_diff(result, by)
+    shown = rows if top is None else rows[:top]
+    return ["", _title(f"By {by}", shown, rows), _draw(GROUP_DIFF_COLUMNS, [*shown, total], width), LIMITS_EXPLAINED]
+
+
+def _title(what: str, shown: Sequence[object], rows: Sequence[object], about: str = "") -> str:
+    if not rows:
+        return f"{what}: no difference"
+    count = f"{len(shown)} of {len(rows)}" if len(shown) < len(rows) else f"{len(rows)}"
+    return f"{what} ({count}{about})"
+
+
+def _draw(columns: Sequence[Column[RowT]], rows: Sequence[RowT], width: int) -> Drawn:
+    return draw(build(columns, rows, wide=False), width)

@@ -186,6 +186,16 @@ def _rows(columns: Sequence[Column[RowT]], rows: Sequence[RowT], wide: bool) -> 
     return _table([header.replace("-\n", "-").replace("\n", " ") for header in grid.headers], grid.rows, grid.aligns)
 
 
+def bullets(lines: Sequence[str]) -> str:
+    """One escaped bullet a line."""
+    return _bullets(lines)
+
+
+def rows_table(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
+    """A table of the columns that are shown by default."""
+    return _rows(columns, rows, wide=False)
+
+
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], aligns: Sequence[str]) -> str:
     # Written here rather than by tabulate, whose Markdown formats leave `|` inside a cell as it is.
     marks = ["---:" if align == "right" else ":---" for align in aligns[: len(headers)]]

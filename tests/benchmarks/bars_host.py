@@ -15,7 +15,7 @@ from tests.benchmarks.judging import DECODE_BAR_US, ROWS_BAR_PERCENT
 IDLE_BAR, COMPILE_BAR = 1.02, 1.15
 COMPILE_PAIRS = 5
 RECORDED_MODELS = 24
-START_BAR_S, SHOW_BAR_S = 0.3, 2.0
+START_BAR_S, SHOW_BAR_S, DIFF_BAR_S = 0.3, 2.0, 5.0
 NODES = 10_000
 FEWEST_RECORDS = 600_000
 PROFILES = ("nothing_shared", "80_percent_shared")
@@ -87,8 +87,8 @@ def judge_show(found: Found) -> tuple[Finding, ...]:
             begin = Finding(begin.text, False, f"torch was imported by {', '.join(start['torch_imported'])}")
     if found.get("nodes") != NODES:
         return (begin, *(Finding("", None, f"{found.get('nodes')} nodes, expected {NODES}"),) * 2)
-    times = (gathered(found, PROFILES, itemgetter(f"{name}_s")) for name in ("show", "diff"))
-    return (begin, *(below(figures, SHOW_BAR_S, " s") for figures in times))
+    show, diff = (gathered(found, PROFILES, itemgetter(f"{name}_s")) for name in ("show", "diff"))
+    return begin, below(show, SHOW_BAR_S, " s"), below(diff, DIFF_BAR_S, " s")
 
 
 def judge_conservation(found: Found) -> tuple[Finding, ...]:

@@ -13,7 +13,7 @@ import torch
 
 from graphbench import document
 from graphbench.analysis.diff import diff
-from graphbench.analysis.diff_totals import noise_between_runs
+from graphbench.analysis.diff_rule import noise_between_runs
 from graphbench.analysis.summary import summary
 from graphbench.analysis.warning_kinds import EVENT_FLOOR, warning_kind
 from graphbench.conservation import check

@@ -117,7 +117,7 @@ def good(name: str) -> dict[str, Any]:
         "efficiency": {name: {"wall_s": 15.0, "sampling_s": 10.0, "device_s": 10.0} for name in ("resnet50", "llama")},
         "pressure": {name: dict(counted) for name in bars_device.PRESSURE_PARTS},
         "memory": {"models": {"a": {"peak_bytes": 10, "bound_bytes": 10, "step_peak_bytes": 8}}},
-        "show_speed": show | {name: {"show_s": 1.9, "diff_s": 1.9} for name in bars_host.PROFILES},
+        "show_speed": show | {name: {"show_s": 1.9, "diff_s": 4.9} for name in bars_host.PROFILES},
         "steps": {
             name: {"fused": step(), "foreach": step() | {"idle_plain_percent": 60.0, "recording_ratio": 3.0}}
             for name in bars_device.STEP_MODELS
@@ -199,7 +199,7 @@ def put(path: str, value: object) -> Change:
         ("show_speed", 0, put("start/diff_s", 0.3)),
         ("show_speed", 0, put("start/torch_imported", ["show"])),
         ("show_speed", 1, put("nothing_shared/show_s", 2.0)),
-        ("show_speed", 2, put("nothing_shared/diff_s", 2.0)),
+        ("show_speed", 2, put("nothing_shared/diff_s", 5.0)),
         ("steps", 0, put("gpt2/foreach/attributed_percent", 99.99)),
         ("steps", 1, put("gpt2/foreach/dropped", 1)),
         ("steps", 1, put("gpt2/foreach/unattributed", ["k"])),

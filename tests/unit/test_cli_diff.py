@@ -33,7 +33,7 @@ def test_regression_names_row_region_medians_and_limit() -> None:
 
 
 def test_regression_of_a_total_says_so() -> None:
-    total = DiffTotal(name="compiled forward", before_ns=2e3, after_ns=3e3, ratio=1.5, verdict="slower")
+    total = DiffTotal(name="compiled forward", before_ns=2e3, after_ns=3e3, verdict="slower")
     assert regression_text(total, 0.1).startswith("regression: the total of compiled forward: 2.000 µs before")
 
 

@@ -1,0 +1,101 @@
+"""Two compared profiles as Markdown for a pull request: the verdict, totals and what changed most; the rest folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from graphbench.analysis.diff import Diff
+from graphbench.analysis.diff_fusions import FusionDiffRow
+from graphbench.analysis.diff_groups import DiffGroupBy, group_diff
+from graphbench.report.column import Column
+from graphbench.report.diff_columns import (
+    DIFF_COLUMNS,
+    FUSION_DIFF_COLUMNS,
+    GAP_DIFF_COLUMNS,
+    GROUP_DIFF_COLUMNS,
+    TOTAL_COLUMNS,
+)
+from graphbench.report.diff_table import LIMITS_EXPLAINED
+from graphbench.report.diff_words import (
+    by_change,
+    changed,
+    counts_line,
+    fusion_counts_line,
+    headline,
+    reason_lines,
+    rule_line,
+)
+from graphbench.report.markdown import bullets, escape, rows_table
+from graphbench.units import count_text
+
+RowT = TypeVar("RowT")
+SHOWN = 10
+"""Rows of a table that are not folded, unless asked for otherwise."""
+
+
+def markdown_diff(result: Diff, *, top: int | None = SHOWN, group_by: DiffGroupBy | None = None) -> str:
+    """The comparison as Markdown, ending with a line break.
+
+    Args:
+        result: two profiles, compared.
+        top: how many rows of what changed are shown before the fold; `None` for all.
+        group_by: sums of nodes in the place of nodes and fusions; on different devices, sums by op stand above them.
+
+    Raises:
+        UsageError: `top` is below 1.
+    """
+    parts = [f"### graphbench diff\n\n**{escape(headline(result))}**"]
+    parts += [bullets([f"warning: {finding}" for finding in result.findings])]
+    parts += [bullets([f"before: {result.before}", f"after: {result.after}"])]
+    parts += [rows_table(TOTAL_COLUMNS, result.totals)] if result.totals else ["No whole run was measured."]
+    counts = [counts_line(result), fusion_counts_line(result)]
+    parts += [bullets([line for line in counts if line])]
+    shown_by = group_by or ("op" if result.devices is not None else None)
+    if shown_by is not None:
+        rows, total = group_diff(result, shown_by)
+        parts += [f"#### By {shown_by}", rows_table(GROUP_DIFF_COLUMNS, [*rows[:top], total]), escape(LIMITS_EXPLAINED)]
+    if group_by is None:
+        parts += _section("What changed most: nodes", DIFF_COLUMNS, by_change(changed(result.rows), None), top)
+        parts += _fusions(result, top)
+    parts += _section("Gap ops", GAP_DIFF_COLUMNS, by_change(changed(result.gaps), None), top) if result.gaps else []
+    parts += _environment(result)
+    notes = [*result.notes, *(line.removeprefix("– ") for line in reason_lines(result)), rule_line(result)]
+    parts += [_folded("Notes, and what counts as a difference", bullets([note for note in notes if note]))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _fusions(result: Diff, top: int | None) -> list[str]:
+    """Merged and split ones by themselves: a sum of others would hide what the compiler now does otherwise."""
+    if not result.fusions:
+        return []
+    rows = by_change(changed(result.fusions), None)
+    regrouped = [row for row in rows if row.change in ("merged", "split")]
+    others: list[FusionDiffRow] = [row for row in rows if row.change not in ("merged", "split")]
+    parts = _section("Fusions merged and split", FUSION_DIFF_COLUMNS, regrouped, top) if regrouped else []
+    if regrouped and not others:
+        return parts
+    return parts + _section("What changed most: fusions", FUSION_DIFF_COLUMNS, others, top)
+
+
+def _section(title: str, columns: Sequence[Column[RowT]], rows: Sequence[RowT], top: int | None) -> list[str]:
+    """A table of the first rows, and the others behind a fold."""
+    if not rows:
+        return [f"#### {title}", "No difference."]
+    shown, folded = (rows, []) if top is None else (rows[:top], rows[top:])
+    parts = [f"#### {title}", rows_table(columns, shown)]
+    return parts + ([_folded(f"{count_text(len(folded), 'more row')}", rows_table(columns, folded))] if folded else [])
+
+
+def _environment(result: Diff) -> list[str]:
+    if not result.environment:
+        return ["Same environment and policy."]
+    lines = bullets([f"{what}: {old} → {new}" for what, old, new in result.environment])
+    if len(result.environment) <= SHOWN:
+        return ["#### Environment", lines]
+    return [_folded(f"Environment: {count_text(len(result.environment), 'difference')}", lines)]
+
+
+def _folded(summary: str, text: str) -> str:
+    """What is shown on a click. GitHub renders Markdown inside only after an empty line."""
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
