@@ -65,9 +65,9 @@ def _check_traffic(path: str, where: str, region: RegionRecord) -> None:
 
 
 def _check_ceilings(path: str, record: ProfileRecord) -> None:
-    known: set[tuple[str, str, str]] = set()
+    known: set[tuple[str, str, str, int | None]] = set()
     for entry in record.ceilings:
-        key = (entry.device, entry.kind, entry.arithmetic)
+        key = (entry.device, entry.kind, entry.arithmetic, entry.within_bytes)
         if not entry.value > 0:
             raise _fail(path, f"ceilings[{entry.kind}].value", f"{entry.value}", "a number above 0")
         if key in known:

@@ -282,7 +282,8 @@ class Ceiling:
 
     `value` is in bytes per second (`copy` counts what is read and what is written, `read` and `write` one of the two),
     FLOP per second (`matmul`, in `arithmetic`: a dtype, or `tf32`) or nanoseconds (`launch`: the shortest time that any
-    kernel takes on the device). `measured` is when; `cached` says that it was not in this run. `how` tells the work.
+    kernel takes on the device). `within_bytes`: reached by work that moves at most so much, with a warm cache; `None`
+    for work that no cache holds. `measured` is when; `cached` says that it was not in this run. `how` tells the work.
     """
 
     device: str
@@ -290,6 +291,7 @@ class Ceiling:
     value: float
     measured: str
     arithmetic: str = ""
+    within_bytes: int | None = None
     cached: bool = False
     how: str = ""
 

@@ -22,7 +22,8 @@ NO_CEILINGS = "the device's ceilings were not measured"
 class Ceilings:
     """What one device was seen to do: bytes per second, FLOP per second by arithmetic, shortest kernel in ns.
 
-    `copy` counts both what it reads and what it writes. `None`, or an absent arithmetic: not measured.
+    `copy` counts both what it reads and what it writes; `cached` has by size in bytes, the smallest first, the rates of
+    copies that move no more than that with warm caches. `None`, or an absent arithmetic: not measured.
     """
 
     copy: float | None = None
@@ -30,28 +31,34 @@ class Ceilings:
     write: float | None = None
     matmul: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     launch_ns: float | None = None
+    cached: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, ceilings: Iterable[Ceiling], device: str) -> Ceilings:
         """The ceilings of one device of a profile."""
         mine = [entry for entry in ceilings if entry.device == device]
-        plain = {entry.kind: entry.value for entry in mine if entry.kind != "matmul"}
+        plain = {entry.kind: entry.value for entry in mine if entry.kind != "matmul" and entry.within_bytes is None}
         return cls(
             copy=plain.get("copy"),
             read=plain.get("read"),
             write=plain.get("write"),
             matmul={entry.arithmetic: entry.value for entry in mine if entry.kind == "matmul"},
             launch_ns=plain.get("launch"),
+            cached=tuple(sorted((entry.within_bytes, entry.value) for entry in mine if entry.within_bytes is not None)),
         )
 
-    def memory_ns(self, read_bytes: float, written_bytes: float) -> float | None:
-        """The shortest time in which so much can be moved.
+    def memory_ns(self, read_bytes: float, written_bytes: float, *, warm: bool = False) -> float | None:
+        """The shortest time in which so much can be moved; with `warm` caches, from those where they hold it all.
 
         As much as is read and written in equal parts at the rate of a copy, the rest at that of reading or writing,
         which is at least a copy's.
         """
         if not self.copy:
             return None
+        moved = read_bytes + written_bytes
+        fitting = next((rate for within_bytes, rate in self.cached if warm and moved <= within_bytes), None)
+        if fitting is not None:
+            return moved / max(fitting, self.copy) * 1e9
         both = min(read_bytes, written_bytes)
         rest = max(read_bytes, written_bytes) - both
         rate = max(self.copy, (self.read if read_bytes > both else self.write) or 0.0)
@@ -94,7 +101,7 @@ def limit_of(
         return Limit(reason=NO_CEILINGS)
     if cost.read_bytes is None or cost.written_bytes is None:
         return Limit(reason=cost.no_bytes)
-    memory_ns = ceilings.memory_ns(cost.read_bytes, cost.written_bytes)
+    memory_ns = ceilings.memory_ns(cost.read_bytes, cost.written_bytes, warm=cache == "warm")
     if memory_ns is None:
         return Limit(reason=NO_CEILINGS)
     if cost.flops is None and cost.no_flops != NO_FORMULA:
@@ -124,5 +131,5 @@ def _suspicion(bound: Bound, cache: CacheState | None) -> str:
     if bound == "latency":
         return "over its limit: shorter than any kernel measured for the ceiling"
     if cache == "warm":
-        return "over its limit: warm, so that what it reads may come from the cache"
+        return "over its limit: warm, so that it may come from a nearer cache than the ceiling's copy"
     return "over its limit: fewer bytes moved than counted, or writes left in the cache"

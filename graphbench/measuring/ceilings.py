@@ -152,6 +152,8 @@ def _checked(plain: Mapping[str, Any]) -> Ceiling:
     entry = Ceiling(**plain)
     for name, kind in (("device", str), ("measured", str), ("arithmetic", str), ("how", str), ("value", float)):
         check_type(name, getattr(entry, name), kind)
+    if not isinstance(entry.within_bytes, int | None):
+        raise ValueError(entry.within_bytes)
     if entry.kind not in get_args(CeilingKind) or not 0 < entry.value < float("inf"):
         raise ValueError(entry.kind)
     datetime.datetime.fromisoformat(entry.measured)

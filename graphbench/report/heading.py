@@ -65,7 +65,10 @@ def ceiling_lines(ceilings: Sequence[Ceiling]) -> list[str]:
     lines = []
     for device in dict.fromkeys(entry.device for entry in ceilings):
         mine = [entry for entry in ceilings if entry.device == device]
-        known = ", ".join(f"{entry.arithmetic or entry.kind} {_ceiling(entry)}" for entry in mine)
+        beyond = [entry for entry in mine if entry.within_bytes is None]
+        known = ", ".join(f"{entry.arithmetic or entry.kind} {_ceiling(entry)}" for entry in beyond)
+        fastest = max((entry.value for entry in mine if entry.within_bytes is not None), default=None)
+        known += f", copy in warm caches up to {format_rate(fastest, 'B/s')}" if fastest else ""
         when = " and ".join(dict.fromkeys(entry.measured[:10] for entry in mine))
         cached = ", cached" if all(entry.cached for entry in mine) else ""
         cached = ", partly cached" if not cached and any(entry.cached for entry in mine) else cached

@@ -24,6 +24,8 @@ from graphbench.timing.base import Timer
 CPU_BLOCKS: Final = (1 << 28,)
 DEVICE_BLOCKS: Final = (1 << 28, 1 << 30)
 """Sizes in bytes of what is copied: many times what a cache holds."""
+CACHED_BLOCKS: Final = (1 << 15, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
+"""Sizes in bytes of what is copied where caches are left warm, so that it comes from one of them."""
 CPU_SIDES: Final = (512, 1024)
 DEVICE_SIDES: Final = (4096, 8192)
 """Sides of the square matrices that are multiplied."""
@@ -81,6 +83,7 @@ def find_ceilings(
     search = _Search(timer, str(torch.empty(0, device=device).device), when, room_bytes)
     if not only:
         search.bandwidths()
+        search.cached()
         search.shortest()
     for arithmetic in arithmetics:
         search.product(arithmetic)
@@ -112,6 +115,17 @@ class _Search:
                 best[kind] = max(best.get(kind, (0.0, "")), (rate, how))
         for kind, (rate, how) in best.items():
             self._put(kind, rate, how)
+
+    def cached(self) -> None:
+        """Copies of blocks that some cache holds, the largest first: a smaller one is at least as fast."""
+        best = 0.0
+        for size in reversed(CACHED_BLOCKS):
+            source = torch.ones(size // 4, device=self.device)
+            target = torch.empty_like(source)
+            call = partial(torch.mul, source, 2.0, out=target)
+            best = max(best, self._rate(_Work("cached mul", self.device, call, 2.0 * size)) or 0.0)
+            if best:
+                self._put("copy", best, f"mul of {size} bytes", within_bytes=2 * size)
 
     def _rates_of(self, size: int) -> Iterator[tuple[CeilingKind, float, str]]:
         """Rates of blocks of one size, in bytes per second, each with how it was reached."""
@@ -175,9 +189,19 @@ class _Search:
         shortest_ns = min(samples.busy_ns) if samples is not None else 0.0
         return shortest_ns or None
 
-    def _put(self, kind: CeilingKind, value: float, how: str, arithmetic: str = "") -> None:
+    def _put(
+        self, kind: CeilingKind, value: float, how: str, arithmetic: str = "", within_bytes: int | None = None
+    ) -> None:
         self.ceilings.append(
-            Ceiling(device=self.device, kind=kind, value=value, measured=self.when, arithmetic=arithmetic, how=how)
+            Ceiling(
+                device=self.device,
+                kind=kind,
+                value=value,
+                measured=self.when,
+                arithmetic=arithmetic,
+                within_bytes=within_bytes,
+                how=how,
+            )
         )
 
 

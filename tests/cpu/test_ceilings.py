@@ -27,6 +27,7 @@ PRODUCT = Ceiling(device="cpu", kind="matmul", value=1e11, measured=NOW, arithme
 def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(finding, "CPU_BLOCKS", (1 << 20,))
     monkeypatch.setattr(finding, "CPU_SIDES", (64,))
+    monkeypatch.setattr(finding, "CACHED_BLOCKS", ())
     monkeypatch.setenv("GRAPHBENCH_CACHE_DIR", str(tmp_path))
 
 
@@ -60,6 +61,22 @@ def test_a_rate_is_work_by_the_best_way_and_its_best_sample() -> None:
         "write": round(block / 400, 3),
         "matmul": round(2 * 64**3 / 100, 3),
     }
+
+
+def test_smaller_copies_of_a_warm_cache_are_at_least_as_fast_as_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "CACHED_BLOCKS", (1000, 2000, 4000))
+    times_ns = iter([400.0, 100.0, 100.0])  # the largest first; the smallest pays for its call
+
+    def script(row: str, sample: int) -> float:
+        if row != "cached mul":
+            return 1e6
+        current[:] = current if sample else [next(times_ns)]
+        return current[0]
+
+    current: list[float] = []
+    result = finding.find_ceilings(FakeTimer(script), CPU, (), when=NOW, room_bytes=None, only=False)
+    cached = {entry.within_bytes: round(entry.value / 1e9, 6) for entry in result.ceilings if entry.within_bytes}
+    assert cached == {8000: 20.0, 4000: 40.0, 2000: 40.0}
 
 
 def test_the_second_run_takes_what_the_first_one_measured() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from graphbench.analysis.fusion import FusionRow, all_fusion_rows
 from graphbench.analysis.fusion_totals import FusionTotals, fusion_totals
-from graphbench.analysis.roofline import NO_CEILINGS
+from graphbench.analysis.roofline import NO_CEILINGS, Ceilings
 from graphbench.analysis.rows import profile_rows
 from graphbench.analysis.shares import eager_shares
 from graphbench.analysis.traffic import eager_traffic
@@ -227,3 +227,11 @@ def test_flops_without_a_measured_rate_leave_the_limit_unknown() -> None:
     work = Work(flops=8, arithmetic="float64", read_bytes=4, written_bytes=4)
     row = only_node(dataclasses.replace(steady(100.0), work=work))
     assert (row.limit.bound, row.limit.reason) == (None, "no matrix product in float64 was measured")
+
+
+def test_a_warm_call_that_some_cache_holds_is_set_against_copies_of_that_size() -> None:
+    ceilings = Ceilings(copy=10e9, cached=((1_000, 100e9), (10_000, 50e9)))
+    assert ceilings.memory_ns(500, 500, warm=True) == pytest.approx(10.0)
+    assert ceilings.memory_ns(2_000, 2_000, warm=True) == pytest.approx(80.0)
+    assert ceilings.memory_ns(20_000, 20_000, warm=True) == pytest.approx(4_000.0)  # too large for any of them
+    assert ceilings.memory_ns(500, 500) == pytest.approx(100.0)  # cold: from memory
