@@ -161,22 +161,36 @@ def _recomputed(scene: Scene) -> Iterator[Found]:
     """Kernels in which computing values again takes longer than reading them would, had they been kept."""
     for kernel in scene.region.kernels:
         again = _again(kernel)
-        in_graph_ns, share = scene.time_ns(kernel), _share(scene, kernel, again)
-        if not again or in_graph_ns is None or share is None:
+        in_graph_ns, share = scene.time_ns(kernel), _share(scene, kernel, again) if again else None
+        if in_graph_ns is None or share is None:
             continue
         kept_bytes = _kept_bytes(scene, kernel, again)
-        read_ns = None if kept_bytes is None else scene.ceilings.memory_ns(kept_bytes, 0)
-        if kept_bytes is None or read_ns is None:
+        least_ns = None if kept_bytes is None else _least_ns(scene, kernel, kept_bytes, alone=share == 1)
+        if kept_bytes is None or least_ns is None:
             continue
+        read_ns = scene.ceilings.memory_ns(kept_bytes, 0) or 0.0
         calls = max(1, kernel.calls) * scene.runs(kernel.phase)
-        gain_ns = in_graph_ns * share - calls * read_ns
+        gain_ns = min(in_graph_ns * share - calls * read_ns, in_graph_ns - calls * least_ns)
         if gain_ns > 0:
             tell = partial(_tell_recomputed, len(again), kept_bytes)
             yield Found(kind="recomputed", gain_ns=gain_ns, kernels=[kernel], tell=tell)
 
 
+def _least_ns(scene: Scene, kernel: KernelRecord, kept_bytes: float, *, alone: bool) -> float | None:
+    """What a call takes at least that reads kept values beside what it moves now: arithmetic may cost it nothing.
+
+    Of a kernel that does nothing else, `alone`, only the reading is left, in whoever needs the values.
+    """
+    if alone:
+        return scene.ceilings.memory_ns(kept_bytes, 0)
+    if not kernel.traffic:
+        return None
+    read, written = (sum(getattr(entry, name) for entry in kernel.traffic) for name in ("read_bytes", "written_bytes"))
+    return scene.ceilings.memory_ns(read + kept_bytes, written)
+
+
 def _tell_recomputed(count: int, kept_bytes: float) -> tuple[str, str]:
-    what = f"computes {count_text(count, 'post-grad node')} again, longer than reading the result takes"
+    what = f"computes {count_text(count, 'post-grad node')} again: reading is shorter"
     return what, f"keeping it takes {format_bytes(int(kept_bytes))} of memory meanwhile"
 
 

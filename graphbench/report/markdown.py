@@ -31,10 +31,10 @@ from graphbench.report.heading import heading_lines
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.opportunities_table import (
-    OPPORTUNITIES_SHOWN,
     OPPORTUNITY_COLUMNS,
     OVERLAP,
     pay_off_lines,
+    shown_first,
     unknown_lines,
 )
 from graphbench.report.overview import finding_lines, replay_lines, totals_aligns, totals_table
@@ -102,7 +102,7 @@ class MarkdownReporter:
 
 def _opportunities(record: ProfileRecord, rows: Sequence[FusionRow], digest: Digest, top: int | None) -> list[str]:
     found = opportunities(record, digest, rows=rows)
-    shown = found[: top or OPPORTUNITIES_SHOWN]
+    shown = shown_first(found, top)
     counted = [f"{len(shown)} of {len(found)}"] if len(shown) < len(found) else []
     explained = [*counted, OVERLAP] if shown else []
     table = _rows(OPPORTUNITY_COLUMNS, shown, wide=False)

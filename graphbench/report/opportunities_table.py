@@ -21,6 +21,8 @@ from graphbench.report.overview import names_text
 from graphbench.units import count_text, format_duration, format_percent
 
 OPPORTUNITIES_SHOWN = 10
+LEAST_SHOWN = 0.001
+"""Opportunities of a smaller part of the step are shown by CSV, or when so many are asked for."""
 OVERLAP = (
     "each the most that it gives alone: they overlap and do not add up; % of in-graph time, of launch-bound ones and "
     "graph breaks of wall time"
@@ -66,9 +68,10 @@ def opportunity_lines(
         rows: its fusions, already computed.
     """
     found = opportunities(record, digest, rows=rows)
-    shown = found[: top or OPPORTUNITIES_SHOWN]
+    shown = shown_first(found, top)
     if not shown:
-        return ["Opportunities: none found", *unknown_lines(record)]
+        small = f" of {format_percent(LEAST_SHOWN)} of the step" if found else ""
+        return [f"Opportunities: none found{small}", *unknown_lines(record)]
     count = f"{len(shown)} of {len(found)}" if len(shown) < len(found) else f"{len(found)}"
     lines = [f"Opportunities ({count}; {OVERLAP})"]
     for number, entry in enumerate(shown, start=1):
@@ -79,12 +82,19 @@ def opportunity_lines(
     return lines + unknown_lines(record)
 
 
+def shown_first(found: Sequence[Opportunity], top: int | None) -> Sequence[Opportunity]:
+    """Those to show: `top`, or ten of those that give a noticeable part of the step."""
+    if top is not None:
+        return found[:top]
+    return [entry for entry in found if entry.part is None or entry.part >= LEAST_SHOWN][:OPPORTUNITIES_SHOWN]
+
+
 def unknown_lines(record: ProfileRecord) -> list[str]:
     """What kept opportunities from being found."""
     lines = []
     compiled = [region for region in record.regions if region.status == "ok" and region.kernels]
     if compiled and not record.ceilings:
-        lines.append(f"limits and missed fusions are not known: {NO_CEILINGS}")
+        lines.append(f"{NO_CEILINGS}: missed fusions, and kernels far from what it can do, are not known")
     untimed = [kernel.key for region in compiled for kernel in region.kernels if kernel.in_graph.samples is None]
     if untimed:
         lines.append(f"not looked at: {count_text(len(untimed), 'kernel')} without an in-graph time")
@@ -103,7 +113,7 @@ def _details(entry: Opportunity) -> str:
     parts.append(shorten_head(" ".join(entry.note.split()), _NOTE_WIDTH))
     if entry.wall_gain_ns is not None and entry.wall_gain_ns < 0.99 * entry.gain_ns:
         parts.append(
-            f"host-bound: of the wall time at most {format_duration(entry.wall_gain_ns, digits=3)}"
+            f"of the wall time at most {format_duration(entry.wall_gain_ns, digits=3)}"
             if entry.wall_gain_ns
             else "host-bound: no wall time until the host's part shrinks"
         )

@@ -218,28 +218,34 @@ def test_a_kernel_that_computes_or_updates_an_input_is_no_copy(targets: Sequence
 # --- recomputation
 
 
-def recomputing(kept_bytes: int) -> ProfileRecord:
-    """A backward kernel of 100 µs, of which 80 are spent on a value that the forward had."""
+def recomputing(kept_bytes: int, *traffic: Traffic) -> ProfileRecord:
+    """A backward kernel of 100 µs; one by one, 80 of 100 are spent on a value that the forward had."""
+    work = worked(on_device(80_000.0), kept_bytes, kept_bytes)
     nodes = [
-        dataclasses.replace(post_grad("exp", worked(on_device(80_000.0), kept_bytes, kept_bytes), phase="backward")),
+        post_grad("exp", work, phase="backward"),
         dataclasses.replace(
             post_grad("mul", worked(on_device(20_000.0), kept_bytes, kept_bytes), phase="backward"), inputs=("exp",)
         ),
     ]
     roles = (differentiates("gelu"), NodeRole(node="gelu", role="recomputes", post_grad=("exp",)))
-    backward = made("poi", 100_000.0, targets=("exp", "mul"), roles=roles, phase="backward")
+    backward = made("poi", 100_000.0, *traffic, targets=("exp", "mul"), roles=roles, phase="backward")
     place = region([node("gelu")], [backward], device=GPU, backward=side([backward]), post_grad=tuple(nodes))
     return profile(place, timer="cupti", ceilings=ceilings(device=GPU, gb_per_s=1.0, launch_ns=1.0))
 
 
 def test_recomputing_that_takes_longer_than_reading_could_give_the_difference() -> None:
-    found = only(recomputing(30_000), "recomputed")
+    found = only(recomputing(30_000, *moves(5_000, 5_000)), "recomputed")
     assert found.gain_ns == pytest.approx(80_000.0 - 30_000.0)
     assert "29.3 KiB of memory" in found.note
 
 
 def test_recomputing_that_is_cheaper_than_reading_is_no_opportunity() -> None:
-    assert of_kind(recomputing(90_000), "recomputed") == []
+    assert of_kind(recomputing(90_000, *moves(5_000, 5_000)), "recomputed") == []
+
+
+def test_recomputing_costs_nothing_where_the_bytes_take_the_time() -> None:
+    assert only(recomputing(10_000, *moves(40_000, 30_000)), "recomputed").gain_ns == pytest.approx(20_000.0)
+    assert of_kind(recomputing(10_000, *moves(50_000, 45_000)), "recomputed") == []
 
 
 # --- the host

@@ -8,12 +8,12 @@ import io
 
 from graphbench.analysis.opportunities import opportunities
 from graphbench.measurements import NOT_MEASURED
-from graphbench.records import ProfileRecord
+from graphbench.records import ProfileRecord, Traffic
 from graphbench.report import REPORTERS
 from graphbench.report.opportunities_table import OVERLAP, opportunity_lines
-from tests.factories import profile, region
+from tests.factories import node, profile, region
 from tests.step_samples import training_step
-from tests.unit.test_opportunities import late, layers, made
+from tests.unit.test_opportunities import late, layers, made, on_gpu
 
 
 def far(count: int) -> ProfileRecord:
@@ -25,6 +25,13 @@ def test_ten_are_shown_unless_more_are_asked_for() -> None:
     assert opportunity_lines(far(12))[0].startswith(f"Opportunities (10 of 12; {OVERLAP}")
     assert sum(line[2:4] == ". " for line in opportunity_lines(far(12))) == 10
     assert sum(line[2:4] == ". " for line in opportunity_lines(far(12), top=12)) == 12
+
+
+def test_what_is_less_than_a_thousandth_of_the_step_is_shown_when_asked_for() -> None:
+    kernels = [made("poi_0", 1e7), made("poi_1", 10_000.0, Traffic(buffer="b", read_bytes=1_000), targets=["y"])]
+    record = on_gpu([node("gelu")], kernels)
+    assert opportunity_lines(record) == ["Opportunities: none found of 0.1 % of the step"]
+    assert "far from limit" in opportunity_lines(record, top=1)[1]
 
 
 def test_a_line_has_the_part_the_gain_and_the_kind_and_the_next_where_it_is() -> None:
@@ -40,13 +47,13 @@ def test_a_gain_that_the_wall_time_does_not_get_says_so() -> None:
 
 def test_a_gain_of_which_the_wall_time_gets_a_part_says_how_much() -> None:
     lines = opportunity_lines(late(wall_ns=22_000.0, host_ns=10_000.0))
-    assert "host-bound: of the wall time at most 12.0 µs" in lines[2]
+    assert "of the wall time at most 12.0 µs" in lines[2]
 
 
 def test_without_ceilings_it_is_said_what_is_not_known() -> None:
     lines = opportunity_lines(dataclasses.replace(far(1), ceilings=()))
     assert lines[0] == "Opportunities: none found"
-    assert lines[1].startswith("limits and missed fusions are not known:")
+    assert lines[1].startswith("the device's ceilings were not measured: missed fusions")
 
 
 def test_kernels_without_an_in_graph_time_are_counted() -> None:
