@@ -70,16 +70,18 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What a kernel executes, in program order, and the post-grad node that each buffer which it writes holds."""
+    """What a kernel executes, in program order, the node of every buffer that it writes, and what it gets from others."""
 
     executed: tuple[str, ...]
     holds: Mapping[str, str]
+    reads: frozenset[str]
 
     @classmethod
     def of(cls, nodes: Iterable[PostGradNode], owned: Ownership) -> Slice:
         """A kernel's slice of its graph."""
         mine = owned.executes | owned.recomputes
-        return cls(tuple(node.name for node in nodes if node.name in mine), owned.holds)
+        executed = tuple(node.name for node in nodes if node.name in mine)
+        return cls(executed, owned.holds, frozenset(owned.reads))
 
 
 @dataclass(slots=True)
@@ -133,7 +135,7 @@ class GraphTraffic:
         needed = needed_bytes(self.touched, slice_.executed, slice_.holds.values()) or {}
         for index, (span, variable) in enumerate(spans):
             if span.read and not _inside(span, made):
-                found += self._read(span, variable or f"{row}#{index}", needed)
+                found += self._read(span, variable or f"{row}#{index}", needed, slice_)
         for index, (span, variable) in enumerate(spans):
             if span.written:
                 buffer = variable or f"{row}#{index}"
@@ -143,20 +145,30 @@ class GraphTraffic:
         if row not in self.untold:
             self.by_kernel[row] = tuple(found)
 
-    def _read(self, span: Span, otherwise: str, needed: Mapping[str, int]) -> list[Traffic]:
-        """What a call read of one span; memory that nothing was seen to write is named `otherwise`."""
+    def _read(self, span: Span, otherwise: str, needed: Mapping[str, int], slice_: Slice) -> list[Traffic]:
+        """What a call read of one span; memory that nothing was seen to write is named `otherwise`.
+
+        A buffer that it updates may also be scratch, in which values lie that nobody needs any more.
+        """
         known = self.contents.at(span.first, span.end)
         if not known and span.written:
             return []  # scratch: nothing was there before
         if not known:
             return [Traffic(buffer=otherwise, read_bytes=span.read)]
+        wanted = {self._base(name) for name in slice_.reads}
         found: list[Traffic] = []
         for entry, part in known:
-            node = self.touched[entry.node].base or entry.node if entry.node in self.touched else entry.node
+            node = self._base(entry.node)
+            if span.written and node and wanted and node not in wanted:
+                continue
             whole = round(span.read * part)
             nbytes = min(whole, needed.get(node, whole)) if not span.written else whole
             found.append(Traffic(buffer=entry.buffer, writer=entry.writer, read_bytes=nbytes))
         return found
+
+    def _base(self, node: str) -> str:
+        """The node whose memory a node shows: its own, unless it is a view."""
+        return (self.touched[node].base or node) if node in self.touched else node
 
 
 def _inside(span: Span, made: Sequence[Span]) -> bool:

@@ -107,3 +107,18 @@ def test_memory_that_nobody_wrote_is_unknown() -> None:
     contents = Contents()
     contents.put(Written(0, 25, "left", "", "k1"))
     assert contents.at(25, 50) == []
+
+
+def test_scratch_that_is_used_again_is_not_read() -> None:
+    torch.manual_seed(0)
+    graphbench.reset()
+    layers = nn.ModuleList(nn.LayerNorm(64) for _ in range(2))
+    model = torch.compile(lambda x, w: layers[1](layers[0](x) @ w + x), backend="graphbench")
+    with torch.no_grad():
+        model(torch.randn(128, 64), torch.randn(64, 64))
+    record = graphbench.measure(repeat=2, warmup=1, ceilings="off", progress=False).record
+    graphbench.reset()
+    (region,) = record.regions
+    last = region.kernels[-1]
+    # Two matrices, a weight and a bias: not the sums of rows that the first layer left in the memory used again.
+    assert sum(entry.read_bytes for entry in last.traffic) == (2 * 128 * 64 + 2 * 64) * 4
