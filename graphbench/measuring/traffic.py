@@ -70,7 +70,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What a kernel executes, in program order, the node of every buffer that it writes, and what it gets from others."""
+    """What a kernel executes in program order, the node of every buffer that it writes, and what it gets from others."""
 
     executed: tuple[str, ...]
     holds: Mapping[str, str]
@@ -92,6 +92,7 @@ class GraphTraffic:
     contents: Contents = field(default_factory=Contents)
     by_kernel: dict[str, tuple[Traffic, ...]] = field(default_factory=dict)
     untold: dict[str, str] = field(default_factory=dict)
+    executed: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def begin(self, names: Iterable[str], values: Iterable[Any]) -> None:
         """The graph is called with these inputs."""
@@ -142,6 +143,7 @@ class GraphTraffic:
                 node = slice_.holds.get(variable, "")
                 self.contents.put(Written(span.first, span.end, buffer, node, row))
                 found.append(Traffic(buffer=buffer, written_bytes=span.written))
+        self.executed[row] = frozenset(slice_.executed)
         if row not in self.untold:
             self.by_kernel[row] = tuple(found)
 
@@ -159,12 +161,16 @@ class GraphTraffic:
         found: list[Traffic] = []
         for entry, part in known:
             node = self._base(entry.node)
-            if span.written and node and wanted and node not in wanted:
+            if span.written and not (node in wanted if node and wanted else self._hands_on(entry.writer, slice_)):
                 continue
             whole = round(span.read * part)
             nbytes = min(whole, needed.get(node, whole)) if not span.written else whole
             found.append(Traffic(buffer=entry.buffer, writer=entry.writer, read_bytes=nbytes))
         return found
+
+    def _hands_on(self, writer: str, slice_: Slice) -> bool:
+        """Whether the kernel that wrote a buffer of no known node made anything that a kernel reads."""
+        return not writer or not slice_.reads or bool(self.executed[writer] & slice_.reads)
 
     def _base(self, node: str) -> str:
         """The node whose memory a node shows: its own, unless it is a view."""
