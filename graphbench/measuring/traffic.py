@@ -70,7 +70,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What a kernel executes in program order, the node of every buffer that it writes, and what it gets from others."""
+    """What a kernel executes in order, the node of every buffer that it writes, and what it gets from others."""
 
     executed: tuple[str, ...]
     holds: Mapping[str, str]

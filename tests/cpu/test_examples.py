@@ -46,7 +46,7 @@ def timed_kernels(record: ProfileRecord) -> list[str]:
 
 def test_every_example_is_tested() -> None:
     models = {"small_transformer", "wrap_a_model", "profile_a_training_step", "diff_two_versions"}
-    tested = {*models, "compare_implementations", "find_graph_breaks"}
+    tested = {*models, "compare_implementations", "find_graph_breaks", "did_it_pay"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -135,3 +135,14 @@ def test_the_readmes_model_file_is_measured(
     words = shlex.split(line, comments=True)[1:]
     assert main([*words, "--device", "cpu", "--measure-ms", str(BUDGET_MS), "--no-progress"]) == 0
     assert "attributed 100.00 %" in capsys.readouterr().out
+
+
+def test_did_it_pay_predicts_and_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    story = load("did_it_pay").main(measure_ms=BUDGET_MS)
+    printed = capsys.readouterr().out
+    assert printed.count("at most ") == 3
+    assert "softmax in layers.*.attend" in printed
+    assert 0 < story.predicted_ns
+    assert 0 < story.measured_ns
+    attended = [node for region in story.after.record.regions for node in region.nodes if "attend" in node.module]
+    assert {node.op_type for node in attended} == {"scaled_dot_product_attention"}
