@@ -142,7 +142,7 @@ def test_did_it_pay_predicts_and_measures(capsys: pytest.CaptureFixture[str]) ->
     printed = capsys.readouterr().out
     assert printed.count("at most ") == 3
     assert "softmax in layers.*.attend" in printed
-    assert 0 < story.predicted_ns
-    assert 0 < story.measured_ns
+    assert story.predicted_ns > 0
+    assert story.measured_ns > 0
     attended = [node for region in story.after.record.regions for node in region.nodes if "attend" in node.module]
     assert {node.op_type for node in attended} == {"scaled_dot_product_attention"}
