@@ -24,12 +24,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A tensor that the script builds: `variable` is its name there, `name` that in the profile."""
+    """A tensor that the script builds: `variable` is its name there, `name` that in the profile.
+
+    Those of one `storage`, dtype and device share memory: it is the name of what they are views of.
+    """
 
     name: str
     variable: str
     spec: TensorSpec
     leaf: bool
+    storage: str
 
 
 @dataclass(slots=True)
@@ -80,8 +84,20 @@ class Draft:
     def _tensor(self, name: str, spec: TensorSpec, *, leaf: bool) -> str:
         if name not in self.tensors:
             _check(name, spec)
-            self.tensors[name] = Built(name=name, variable=self.fresh(name), spec=spec, leaf=leaf)
+            storage = self._viewed(name)
+            self.tensors[name] = Built(name=name, variable=self.fresh(name), spec=spec, leaf=leaf, storage=storage)
         return self.tensors[name].variable
+
+    def _viewed(self, name: str) -> str:
+        """What a tensor is a view of, however indirectly; itself where it is none."""
+        for _ in range(100):
+            source = self.sources.get(name)
+            node = source.made_by if source is not None else None
+            is_view = node.kind == "view" if isinstance(node, NodeRecord) else node is not None and node.is_view
+            if node is None or not is_view or not node.inputs:
+                break
+            name = node.inputs[0]
+        return name
 
     def _value(self, name: str, source: Source) -> str:
         """A plain value, or the computation of one from sizes."""
@@ -146,6 +162,9 @@ def kernel_draft(region: RegionRecord, kernel: KernelRecord) -> Draft:
 
 
 def _one_call(draft: Draft, node: NodeRecord | PostGradNode) -> Draft:
+    read = [name for name in expressions.names_in(expressions.parts(node.arguments)[0][:1]) if name in draft.sources]
+    if node.callee == "_operator.getitem" and read and draft.spec(read[0]) is None:
+        raise NotRebuilt("it takes a result out of several, which moves nothing")
     draft.result = expressions.call(node.op, node.callee, node.arguments, draft.resolve)
     draft.note(node.name, node.callee, node.arguments)
     return draft

@@ -31,7 +31,8 @@ class Work:
     def __init__(self):
         self.specs = list(TENSORS.values())
         generator = torch.Generator().manual_seed(0)
-        self.blocks = [block(spec, generator) for spec in self.specs]
+        storages = sorted({spec.storage for spec in self.specs})
+        self.blocks = [block([spec for spec in self.specs if spec.storage == one], generator) for one in storages]
         self.call = torch.compile(call, options=OPTIONS) if COMPILED else call
         self.make_tensors()
         self.written = []
@@ -50,7 +51,7 @@ class Work:
         self.forgets_casts = any(enabled for _, _, enabled in STATE["autocast"])
 
     def make_tensors(self):
-        self.tensors = [tensor(entry, spec) for entry, spec in zip(self.blocks, self.specs)]
+        self.tensors = [tensor(self.blocks[spec.storage], spec) for spec in self.specs]
 
     def make_backward(self):
         """The gradients of the call's results from random tangents, down to its own arguments."""
@@ -89,28 +90,33 @@ class Work:
             torch.clear_autocast_cache()
 
 
-def block(spec, generator):
-    """A run of memory with random values, filled on the CPU, so that no kernel runs for it on the device."""
-    shape, stride, dtype, device, offset, _, _, below, lowest = spec
-    count = 0 if 0 in shape else offset + 1 + sum((size - 1) * step for size, step in zip(shape, stride))
-    kind = getattr(torch, dtype)
-    if dtype == "bool":
+def block(specs, generator):
+    """The memory below tensors that share storage, with random values.
+
+    It is filled on the CPU, so that no kernel runs for it on the device.
+    """
+    count, kind, below = max(map(extent, specs)), getattr(torch, specs[0].dtype), min(spec.below for spec in specs)
+    if kind is torch.bool:
         values = torch.randint(0, 2, (count,), generator=generator).bool()
     elif kind.is_floating_point or kind.is_complex:
-        wide = torch.complex64 if kind.is_complex else torch.float64 if dtype == "float64" else torch.float32
-        values = torch.rand(count, generator=generator, dtype=wide).mul_(1 - lowest).add_(lowest).to(kind)
+        wide = torch.complex64 if kind.is_complex else torch.float64 if kind is torch.float64 else torch.float32
+        values = torch.rand(count, generator=generator, dtype=wide).mul_(1 - LOWEST).add_(LOWEST).to(kind)
     else:
         values = torch.randint(0, min(below, torch.iinfo(kind).max), (count,), generator=generator).to(kind)
-    return values.to(device)
+    return values.to(specs[0].device)
+
+
+def extent(spec):
+    """Elements from the start of the storage to the tensor's last one."""
+    return spec.offset + (0 if 0 in spec.shape else 1 + sum((n - 1) * step for n, step in zip(spec.shape, spec.stride)))
 
 
 def tensor(entry, spec):
-    shape, stride, _, _, offset, requires_grad, leaf, _, _ = spec
-    made = entry.as_strided(shape, stride, offset) if 0 not in shape else entry.new_empty(shape).as_strided(shape, stride)
-    if not requires_grad or not STATE["grad"] or STATE["inference"]:
+    made = entry.as_strided(spec.shape, spec.stride, spec.offset)
+    if not spec.requires_grad or not STATE["grad"] or STATE["inference"]:
         return made
     made = made.detach().requires_grad_()
-    return made if leaf else OnStorage.apply(made)
+    return made if spec.leaf else OnStorage.apply(made)
 
 
 def tensors_of(result):

@@ -11,7 +11,7 @@ from graphbench.analysis.stats import quantile
 from graphbench.errors import UsageError
 from graphbench.measurements import EVENT_TIMERS, TensorSpec
 from graphbench.records import KernelRecord, NodeRecord, PostGradNode, ProfileRecord
-from graphbench.report.repro.bounds import DEFAULT_BOUND, bounds, needs_positive, values_matter
+from graphbench.report.repro.bounds import DEFAULT_BOUND, bounds, is_integer, needs_positive, values_matter
 from graphbench.report.repro.draft import Built, Draft, kernel_draft, node_draft, post_grad_draft
 from graphbench.report.repro.expressions import NotRebuilt
 from graphbench.report.repro.harness import HARNESS
@@ -67,12 +67,16 @@ def _script(record: ProfileRecord, row: Row) -> str:
         *_budget(record),
         *_dictionary("MEASURED", _measured(record, row)),
         *_dictionary("STATE", _state(row)),
-        "# shape, stride, dtype, device, offset, requires grad, is a leaf, integers are below, floats are not below",
-        *_dictionary("TENSORS", _tensors(draft)),
+        f"LOWEST = {0 if needs_positive(draft.steps) else -1}  # what floats are not below",
+        'Spec = namedtuple("Spec", "shape stride dtype device storage offset requires_grad leaf below")',
+        "TENSORS = {",
+        *_tensors(draft),
+        "}",
         "",
         "",
         f"def call({inputs}):",
         *body,
+        "",
         "",
         "",
     ]
@@ -93,7 +97,7 @@ def _head(row: Row, draft: Draft) -> Iterator[str]:
     yield '"""Repeats a row of a graphbench profile with plain torch: see ROW. graphbench itself is not needed.'
     yield ""
     yield "Values are synthetic, drawn from a seed: floats from [-1, 1), or from [0, 1) where an op needs them positive,"
-    yield "integers within the bounds in TENSORS, booleans by coin. Tensors share no storage with one another."
+    yield "integers within the bounds in TENSORS, booleans by coin."
     matters = values_matter(draft.steps)
     if matters:
         ops = ", ".join(sorted(op for op in matters if op.isascii() and op.isidentifier()))
@@ -104,6 +108,7 @@ def _head(row: Row, draft: Draft) -> Iterator[str]:
     yield '"""'
     yield ""
     yield from ("import contextlib", "import gc", "import operator", "import statistics", "import sys", "import time")
+    yield "from collections import namedtuple"
     yield ""
     yield "import torch"
     if "torch.ops.prims.inductor_" in "".join([*draft.lines, draft.result]):
@@ -134,19 +139,23 @@ def _measured(record: ProfileRecord, row: Row) -> dict[str, object]:
     }
 
 
-def _tensors(draft: Draft) -> dict[str, object]:
+def _tensors(draft: Draft) -> Iterator[str]:
+    """The script's table of tensors. Offsets are cut to what matters for alignment; integers lie below a bound."""
     limits = bounds(draft.steps, draft.spec)
-    lowest = 0 if needs_positive(draft.steps) else -1
     sizes = [size for built in draft.tensors.values() for size in built.spec.shape if size > 1]
     default = min(sizes, default=DEFAULT_BOUND)
-    return {built.variable: _tensor(built, limits.get(built.name, default), lowest) for built in draft.tensors.values()}
-
-
-def _tensor(built: Built, below: int, lowest: int) -> tuple[object, ...]:
-    spec = built.spec
-    offset = spec.storage_offset % max(1, ALIGNMENT_BYTES // _itemsize(spec))
-    grad = spec.requires_grad
-    return (spec.shape, spec.stride, spec.dtype, spec.device, offset, grad, built.leaf, max(1, below), lowest)
+    storages: dict[tuple[str, str, str], list[Built]] = {}
+    for built in draft.tensors.values():
+        storages.setdefault((built.storage, built.spec.dtype, built.spec.device), []).append(built)
+    for number, together in enumerate(storages.values()):
+        aligned = max(1, ALIGNMENT_BYTES // _itemsize(together[0].spec))
+        start = min(built.spec.storage_offset for built in together) // aligned * aligned
+        for built in together:
+            spec = built.spec
+            below = max(1, limits.get(built.name, default)) if is_integer(spec) else 0
+            layout = f"{spec.shape!r}, {spec.stride!r}, {spec.dtype!r}, {spec.device!r}, {number}"
+            facts = f"{spec.storage_offset - start}, {spec.requires_grad}, {built.leaf}, {below}"
+            yield f"    {built.variable!r}: Spec({layout}, {facts}),"
 
 
 def _itemsize(spec: TensorSpec) -> int:
