@@ -113,14 +113,16 @@ class Draft:
         return made
 
 
-def node_draft(region: RegionRecord, node: NodeRecord) -> Draft:
-    """The script of a node: its own call.
+def node_draft(region: RegionRecord, node: NodeRecord, *, backward: bool = False) -> Draft:
+    """The script of a node: its own call, of which it may time the backward.
 
     Raises:
         NotRebuilt: the call cannot be rebuilt.
     """
     if node.kind == "state":
         raise NotRebuilt("it sets state only and is no timed row")
+    if backward and not any(spec.requires_grad for spec in node.outputs):
+        raise NotRebuilt("it has no backward: none of its results requires grad")
     inputs = {
         entry.name: Source(
             outputs=() if entry.spec is None else (entry.spec,), value=entry.value, leaf=entry.kind == "parameter"

@@ -12,12 +12,17 @@ from graphbench.errors import UsageError
 from graphbench.measurements import JsonValue
 from graphbench.plaintext import quoted
 
-DTYPES: Final = frozenset(
-    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 "
-    "complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split()
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+DTYPES: Final = _words(
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 "
+    "complex64 complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
 )
-_LAYOUTS: Final = frozenset("strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc jagged".split())
-_FORMATS: Final = frozenset("contiguous_format preserve_format channels_last channels_last_3d".split())
+_LAYOUTS: Final = _words("strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc jagged")
+_FORMATS: Final = _words("contiguous_format preserve_format channels_last channels_last_3d")
 _ENUMS: Final = {"dtype": DTYPES, "layout": _LAYOUTS, "memory_format": _FORMATS}
 _DEVICE: Final = re.compile(r"(cpu|cuda|xpu|mps|hpu|meta)(:\d{1,4})?")
 _STRING: Final = re.compile(r"[A-Za-z0-9_ ,.:>-]{0,200}")  # equations, modes and devices; no path goes in
@@ -28,10 +33,11 @@ _FUNCTION: Final = re.compile(
     re.ASCII,
 )
 _NO_OP: Final = re.compile(r"load|save|file|compile|import|export|package|hub|jit|script|ir_module|register|library")
-_ATTRIBUTES: Final = frozenset("T mT H mH real imag shape dtype device ndim".split())
-_OPERATORS: Final = frozenset(
-    "abs add and_ eq floordiv ge getitem gt iadd iand ifloordiv imod imul inv invert ior ipow isub itruediv ixor le lt "
-    "matmul mod mul ne neg not_ or_ pos pow setitem sub truediv xor lshift rshift imatmul".split()
+_ATTRIBUTES: Final = _words("T mT H mH real imag shape dtype device ndim")
+_OPERATORS: Final = _words(
+    "abs add and_ eq floordiv ge getitem gt iadd iand ifloordiv imod imul inv invert ior ipow isub "
+    "itruediv ixor le lt matmul mod mul ne neg not_ or_ pos pow setitem sub truediv xor lshift rshift "
+    "imatmul"
 )
 _DUNDERS: Final = frozenset(f"__{name.strip('_')}__" for name in _OPERATORS)
 _TAKEN: Final = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "torch", "operator"}

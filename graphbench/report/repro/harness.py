@@ -288,8 +288,8 @@ def report(work, times, kernels):
     for position, output in enumerate([] if BACKWARD else tensors_of(work.result)):
         shown = (str(output.dtype).removeprefix("torch."), tuple(output.shape), tuple(output.stride()))
         expected = MEASURED["outputs"][position] if position < len(MEASURED["outputs"]) else None
-        verdict = "" if expected is None else " as in the profile" if shown == expected else f" in the profile {expected}"
-        print(f"output {position}   {shown}{verdict}")
+        same = "as in the profile" if shown == expected else f"in the profile {expected}"
+        print(f"output {position}   {shown} {same if expected else ''}")
     for name in kernels:
         print(f"kernel     {name}")
 

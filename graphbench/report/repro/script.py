@@ -67,7 +67,7 @@ def _script(record: ProfileRecord, row: Row) -> str:
         *_budget(record),
         *_dictionary("MEASURED", _measured(record, row)),
         *_dictionary("STATE", _state(row)),
-        f"LOWEST = {0 if needs_positive(draft.steps) else -1}  # what floats are not below",
+        f"LOWEST = {0 if needs_positive(draft.steps) else -1}  # of floats",
         'Spec = namedtuple("Spec", "shape stride dtype device storage offset requires_grad leaf below")',
         "TENSORS = {",
         *_tensors(draft),
@@ -85,7 +85,7 @@ def _script(record: ProfileRecord, row: Row) -> str:
 
 def _draft(row: Row) -> Draft:
     if isinstance(row.of, NodeRecord):
-        return node_draft(row.region, row.of)
+        return node_draft(row.region, row.of, backward=row.backward)
     return post_grad_draft(row.region, row.of) if isinstance(row.of, PostGradNode) else kernel_draft(row.region, row.of)
 
 
@@ -96,14 +96,13 @@ def _state(row: Row) -> dict[str, object]:
 def _head(row: Row, draft: Draft) -> Iterator[str]:
     yield '"""Repeats a row of a graphbench profile with plain torch: see ROW. graphbench itself is not needed.'
     yield ""
-    yield "Values are synthetic, drawn from a seed: floats from [-1, 1), or from [0, 1) where an op needs them positive,"
-    yield "integers within the bounds in TENSORS, booleans by coin."
+    yield "Values are synthetic, drawn from a seed: floats from LOWEST to 1, integers below the bounds in TENSORS."
     matters = values_matter(draft.steps)
     if matters:
         ops = ", ".join(sorted(op for op in matters if op.isascii() and op.isidentifier()))
         yield f"What values they are given may change the time of: {ops}."
     if isinstance(row.of, KernelRecord) and draft.compiled:
-        yield "The kernel is compiled anew from the post-grad nodes that it executes: Inductor may choose differently here"
+        yield "The kernel is compiled anew from the post-grad nodes that it executes: Inductor may choose differently"
         yield "than in the whole graph. On the CPU the time includes the guards and the wrapper of torch.compile."
     yield '"""'
     yield ""

@@ -52,7 +52,9 @@ def state_before(region: RegionRecord, node: NodeRecord) -> State:
             depth += 1 if transform[2] == "increment" else -1
     if depth > 0:
         raise NotRebuilt("it runs inside vmap or func.grad, whose values have no storage of their own")
-    casts = {entry.device_type: (entry.device_type, entry.dtype, entry.enabled) for entry in ambient.autocast}
+    casts: dict[str, Autocast] = {
+        entry.device_type: (entry.device_type, entry.dtype, entry.enabled) for entry in ambient.autocast
+    }
     casts.update({entry[0]: entry for entry in entered.values()})
     return _state(ambient, grad=grad, inference=inference, autocast=tuple(casts.values()))
 
