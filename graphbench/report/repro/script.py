@@ -10,6 +10,7 @@ from typing import Final
 from graphbench.analysis.stats import quantile
 from graphbench.errors import UsageError
 from graphbench.measurements import EVENT_TIMERS, TensorSpec
+from graphbench.plaintext import clean
 from graphbench.records import KernelRecord, NodeRecord, PostGradNode, ProfileRecord
 from graphbench.report.repro.bounds import DEFAULT_BOUND, bounds, is_integer, needs_positive, values_matter
 from graphbench.report.repro.draft import Built, Draft, kernel_draft, node_draft, post_grad_draft
@@ -59,7 +60,7 @@ def _script(record: ProfileRecord, row: Row) -> str:
     lines = [
         *_head(row, draft),
         "",
-        f"ROW = {row.name!a}",
+        f"ROW = {clean(row.name)!a}",
         f"DEVICE = {device!r}",
         f"BACKWARD = {row.backward}",
         f"COMPILED = {draft.compiled}",
@@ -128,12 +129,12 @@ def _measured(record: ProfileRecord, row: Row) -> dict[str, object]:
     return {
         "median_ns": float(quantile(busy_ns, 0.5)) if busy_ns else None,
         "samples": len(busy_ns),
-        "reason": ascii(measurement.reason)[1:-1],
+        "reason": clean(measurement.reason),
         "timer": measurement.timer,
         "cache": measurement.cache or record.policy.cache,
         "inner": max(1, measurement.inner),
-        "torch": environment.torch,
-        "hardware": environment.cpu if row.region.device == "cpu" else environment.gpu or "an unknown GPU",
+        "torch": clean(environment.torch),
+        "hardware": clean(environment.cpu if row.region.device == "cpu" else environment.gpu or "an unknown GPU"),
         "outputs": [(spec.dtype, spec.shape, spec.stride) for spec in specs],
     }
 
