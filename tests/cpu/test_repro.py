@@ -136,7 +136,9 @@ def test_a_generated_kernel_is_compiled_from_the_nodes_that_it_executes(trained:
         for op in region.post_grad
         if op.phase == "forward" and op.name in kernel.executes and op.returned and not op.is_view
     }
-    shapes = {tuple(map(int, re.findall(r"\d+", line.partition("', (")[2].partition(")")[0]))) for line in found["output"]}
+    shapes = {
+        tuple(map(int, re.findall(r"\d+", line.partition("', (")[2].partition(")")[0]))) for line in found["output"]
+    }
     assert expected <= shapes
     assert float(found["ratio"][0]) < WITHIN
 
