@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 from graphbench.isolate.costs import counting
 
@@ -66,14 +66,14 @@ def test_half_precision_moves_half_the_bytes() -> None:
 
 def test_attention_is_two_products_for_every_pair_of_query_and_key() -> None:
     q, k, v = (torch.randn(1, 2, length, 16) for length in (8, 12, 12))
-    found = costs(F.scaled_dot_product_attention, q, k, v)
+    found = costs(functional.scaled_dot_product_attention, q, k, v)
     pairs, heads, width = 8 * 12, 2, 16
     assert found == (2 * 2 * heads * pairs * width, heads * (8 + 12 + 12) * width * F32, heads * 8 * width * F32)
 
 
 def test_causal_attention_looks_at_half_the_pairs_and_the_diagonal() -> None:
     q, k, v = (torch.randn(1, 2, 8, 16) for _ in range(3))
-    found = costs(F.scaled_dot_product_attention, q, k, v, is_causal=True)
+    found = costs(functional.scaled_dot_product_attention, q, k, v, is_causal=True)
     pairs = 8 * 9 // 2  # of query i, the keys 0 to i
     assert found == (2 * 2 * 2 * pairs * 16, 3 * 2 * 8 * 16 * F32, 2 * 8 * 16 * F32)
 
@@ -83,7 +83,7 @@ def test_causal_attention_looks_at_half_the_pairs_and_the_diagonal() -> None:
 
 def test_a_grouped_dilated_conv1d_sees_only_its_groups_channels() -> None:
     x, w, b = torch.randn(2, 4, 10), torch.randn(6, 4 // 2, 3), torch.randn(6)
-    found = costs(F.conv1d, x, w, b, groups=2, dilation=2)
+    found = costs(functional.conv1d, x, w, b, groups=2, dilation=2)
     length = 10 - 2 * (3 - 1)
     flops = 2 * (2 * 6 * length) * (4 // 2 * 3)
     assert found == (flops, (2 * 4 * 10 + 6 * 2 * 3 + 6) * F32, 2 * 6 * length * F32)
@@ -91,43 +91,43 @@ def test_a_grouped_dilated_conv1d_sees_only_its_groups_channels() -> None:
 
 def test_conv2d_reads_every_pixel_once_however_many_windows_hold_it() -> None:
     x, w = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
-    found = costs(F.conv2d, x, w, padding=1)
+    found = costs(functional.conv2d, x, w, padding=1)
     assert found == (2 * (2 * 4 * 8 * 8) * (3 * 3 * 3), (2 * 3 * 64 + 4 * 27) * F32, 2 * 4 * 64 * F32)
 
 
 def test_a_depthwise_conv2d_has_one_channel_to_a_window() -> None:
     x, w = torch.randn(1, 6, 8, 8), torch.randn(6, 1, 3, 3)
-    found = costs(F.conv2d, x, w, groups=6)
+    found = costs(functional.conv2d, x, w, groups=6)
     assert found == (2 * (6 * 6 * 6) * 9, (6 * 64 + 6 * 9) * F32, 6 * 36 * F32)
 
 
 def test_a_strided_pointwise_conv2d_reads_only_the_pixels_that_it_steps_on() -> None:
     x, w = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 1, 1)
-    found = costs(F.conv2d, x, w, stride=2)
+    found = costs(functional.conv2d, x, w, stride=2)
     assert found == (2 * (2 * 4 * 4 * 4) * 3, (2 * 3 * 4 * 4 + 4 * 3) * F32, 2 * 4 * 16 * F32)
 
 
 def test_a_strided_convolution_without_gaps_between_its_windows_reads_up_to_the_last_one() -> None:
-    found = costs(F.conv1d, torch.randn(1, 2, 10), torch.randn(3, 2, 3), stride=3)
+    found = costs(functional.conv1d, torch.randn(1, 2, 10), torch.randn(3, 2, 3), stride=3)
     assert found == (2 * (3 * 3) * (2 * 3), (2 * 9 + 3 * 2 * 3) * F32, 3 * 3 * F32)
 
 
 def test_a_dilated_strided_convolution_reads_where_its_taps_fall() -> None:
-    found = costs(F.conv1d, torch.randn(1, 1, 9), torch.randn(1, 1, 2), stride=4, dilation=2)
+    found = costs(functional.conv1d, torch.randn(1, 1, 9), torch.randn(1, 1, 2), stride=4, dilation=2)
     taps = {0, 2, 4, 6}
     assert found == (2 * 2 * 2, (len(taps) + 2) * F32, 2 * F32)
 
 
 def test_conv3d() -> None:
     x, w = torch.randn(1, 2, 4, 5, 6), torch.randn(3, 2, 2, 2, 2)
-    found = costs(F.conv3d, x, w)
+    found = costs(functional.conv3d, x, w)
     places = 3 * 4 * 5
     assert found == (2 * (3 * places) * (2 * 8), (2 * 4 * 5 * 6 + 3 * 2 * 8) * F32, 3 * places * F32)
 
 
 def test_a_transposed_convolution_spreads_every_input_over_a_window() -> None:
     x, w = torch.randn(1, 3, 4, 4), torch.randn(3, 5, 2, 2)
-    found = costs(F.conv_transpose2d, x, w, stride=2)
+    found = costs(functional.conv_transpose2d, x, w, stride=2)
     assert found == (2 * (3 * 4 * 4) * (5 * 2 * 2), (3 * 16 + 3 * 5 * 4) * F32, 5 * 8 * 8 * F32)
 
 
@@ -135,7 +135,7 @@ def test_a_transposed_convolution_spreads_every_input_over_a_window() -> None:
 
 
 def test_an_embedding_reads_each_row_that_it_is_asked_for_once() -> None:
-    found = costs(F.embedding, torch.tensor([1, 3, 3, 7]), torch.randn(50, 8))
+    found = costs(functional.embedding, torch.tensor([1, 3, 3, 7]), torch.randn(50, 8))
     assert found == (None, 4 * I64 + 3 * 8 * F32, 4 * 8 * F32)
 
 
@@ -224,19 +224,19 @@ def test_a_slice_is_read_without_what_lies_between_its_rows() -> None:
 
 
 def test_layer_norm_reads_its_input_once_although_it_passes_twice() -> None:
-    found = costs(F.layer_norm, torch.randn(6, 8), (8,), torch.randn(8), torch.randn(8))
+    found = costs(functional.layer_norm, torch.randn(6, 8), (8,), torch.randn(8), torch.randn(8))
     assert found == (None, (6 * 8 + 8 + 8) * F32, 6 * 8 * F32)
 
 
 def test_batch_norm_in_training_moves_its_running_statistics_once_each_way() -> None:
     x, mean, variance, weight, bias = torch.randn(4, 3, 5, 5), *(torch.ones(3) for _ in range(4))
-    found = costs(F.batch_norm, x, mean, variance, weight, bias, training=True)
+    found = costs(functional.batch_norm, x, mean, variance, weight, bias, training=True)
     assert found == (None, (4 * 3 * 25 + 4 * 3) * F32, (4 * 3 * 25 + 2 * 3) * F32)
 
 
 def test_batch_norm_in_inference_only_reads_them() -> None:
     x, mean, variance, weight, bias = torch.randn(4, 3, 5, 5), *(torch.ones(3) for _ in range(4))
-    found = costs(F.batch_norm, x, mean, variance, weight, bias)
+    found = costs(functional.batch_norm, x, mean, variance, weight, bias)
     assert found == (None, (4 * 3 * 25 + 4 * 3) * F32, 4 * 3 * 25 * F32)
 
 
@@ -254,12 +254,12 @@ def test_a_sum_writes_what_is_left() -> None:
 
 
 def test_upsampling_reads_the_small_and_writes_the_large() -> None:
-    found = costs(F.interpolate, torch.randn(1, 2, 3, 4), scale_factor=2, mode="nearest")
+    found = costs(functional.interpolate, torch.randn(1, 2, 3, 4), scale_factor=2, mode="nearest")
     assert found == (None, 2 * 3 * 4 * F32, 2 * 6 * 8 * F32)
 
 
 def test_dropout_keeps_its_mask_to_itself() -> None:
-    assert costs(F.dropout, torch.randn(6, 8), 0.5, True) == (None, 6 * 8 * F32, 6 * 8 * F32)
+    assert costs(functional.dropout, torch.randn(6, 8), 0.5, True) == (None, 6 * 8 * F32, 6 * 8 * F32)
 
 
 def test_a_foreach_add_is_all_its_adds() -> None:
@@ -277,7 +277,7 @@ def test_filling_reads_nothing() -> None:
 
 
 def test_a_max_pool_that_leaves_pixels_out_does_not_read_them() -> None:
-    found = costs(F.max_pool2d, torch.randn(1, 2, 9, 9), 1, stride=2)
+    found = costs(functional.max_pool2d, torch.randn(1, 2, 9, 9), 1, stride=2)
     assert found == (None, 2 * 5 * 5 * F32, 2 * 5 * 5 * F32)
 
 
@@ -293,13 +293,13 @@ def gradients(call: Callable[..., torch.Tensor], *args: torch.Tensor) -> Costs:
 
 
 def test_the_backward_of_a_linear_layer_is_two_products_and_a_sum() -> None:
-    found = gradients(F.linear, torch.randn(6, 5), torch.randn(7, 5), torch.randn(7))
+    found = gradients(functional.linear, torch.randn(6, 5), torch.randn(7, 5), torch.randn(7))
     product = 2 * 6 * 5 * 7
     assert found == (2 * product, (6 * 7 + 6 * 5 + 7 * 5) * F32, (6 * 5 + 7 * 5 + 7) * F32)
 
 
 def test_the_backward_of_a_convolution_is_two_convolutions_and_a_sum() -> None:
-    found = gradients(F.conv2d, torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3), torch.randn(4))
+    found = gradients(functional.conv2d, torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3), torch.randn(4))
     forward = 2 * (2 * 4 * 6 * 6) * 27
     sizes = 2 * 3 * 64, 4 * 27, 2 * 4 * 36
     assert found == (2 * forward, sum(sizes) * F32, (sizes[0] + sizes[1] + 4) * F32)
@@ -307,7 +307,7 @@ def test_the_backward_of_a_convolution_is_two_convolutions_and_a_sum() -> None:
 
 def test_a_gradient_for_the_input_alone_does_not_read_the_input() -> None:
     weight = torch.randn(4, 3, 3, 3)
-    found = gradients(lambda x: F.conv2d(x, weight), torch.randn(2, 3, 8, 8))
+    found = gradients(lambda x: functional.conv2d(x, weight), torch.randn(2, 3, 8, 8))
     assert found == (2 * (2 * 4 * 36) * 27, (4 * 27 + 2 * 4 * 36) * F32, 2 * 3 * 64 * F32)
 
 
