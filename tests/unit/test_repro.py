@@ -20,6 +20,7 @@ from graphbench.report.repro.bounds import Step, bounds
 from graphbench.report.repro.rows import find_row
 from tests import factories
 from tests.hostile import FORGED, TEXTS
+from tests.step_samples import training_step
 
 AMBIENT = Ambient(
     grad_enabled=True,
@@ -109,6 +110,14 @@ def test_an_unknown_row_names_those_of_a_similar_name() -> None:
     with pytest.raises(UsageError, match="linear") as caught:
         find_row(profile(LINEAR), "linaer")
     assert caught.value.hint == "rows of a similar name: linear"
+
+
+def test_a_gap_op_is_refused_as_one() -> None:
+    record = training_step()
+    assert record.step is not None
+    name = next(row.name for row in record.step.rows if row.kernel is None)
+    with pytest.raises(UsageError, match="is a gap op"):
+        find_row(record, name)
 
 
 # What a script says

@@ -51,6 +51,8 @@ def find_row(record: ProfileRecord, text: str, *, backward: bool = False) -> Row
     if found:
         names = ", ".join(row.name for row in found[:5])
         raise UsageError(f"row {_quoted(text)}: found {len(found)} rows of that name: {names}", subject="--row")
+    if record.step is not None and any(row.name == text and row.kernel is None for row in record.step.rows):
+        raise UsageError(f"row {_quoted(text)} is a gap op, of whose arguments a profile holds none", subject="--row")
     what = f"row {_quoted(text)}: found no such {'node, whose backward could be meant,' if backward else 'row'}"
     raise UsageError(f"{what} in the profile", hint=_hint(record, local), subject="--row")
 
