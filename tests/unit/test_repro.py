@@ -265,6 +265,7 @@ def test_a_bound_on_a_result_is_one_on_the_integers_that_it_came_from() -> None:
         (called("f", "torch.relu", {"node": "nowhere"}), "reads 'nowhere', of which the profile holds nothing"),
         (called("f", "torch.relu", {"node": "f2"}), "'f2' has no strides"),
         (dataclasses.replace(LINEAR, name="f", arguments=None), "holds no arguments"),
+        (called("f", "torch.ops.aten._assert_async.msg", {"node": "x"}, "wrong"), "it checks values"),
         (called("f", "f", {"node": "x"}, op="call_module"), "whose code a profile does not hold"),
     ],
 )

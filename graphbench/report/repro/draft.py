@@ -77,7 +77,13 @@ class Draft:
         return variable(name, self._variables)
 
     def note(self, result: str, callee: str, arguments: JsonValue) -> None:
-        """Remember a call for what its arguments' values must be."""
+        """Remember a call for what its arguments' values must be.
+
+        Raises:
+            NotRebuilt: it checks them, and a script's are synthetic.
+        """
+        if expressions.op_name(callee).startswith("_assert"):
+            raise NotRebuilt("it checks values, and those of a script are synthetic")
         args, kwargs = expressions.parts(arguments)
         self.steps.append(Step(result=result, op=expressions.op_name(callee), args=args, kwargs=dict(kwargs)))
 

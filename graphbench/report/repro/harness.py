@@ -262,6 +262,8 @@ def main():
 
 def once(work):
     """One call between the marks that ncu's --profile-from-start off waits for, after two to warm up."""
+    if not DEVICE.startswith("cuda"):
+        sys.exit(f"{ROW}: --once is for ncu, which profiles CUDA devices")
     for _ in range(2):
         work.prepare()
         work.run()
