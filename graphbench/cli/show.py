@@ -78,7 +78,7 @@ class ShowCommand(Command[ShowOptions]):
         from graphbench.report import REPORTERS
 
         if options.view.what_if:
-            emit(predictions(_read(options.profile), options.view))
+            emit(predictions(read_profile(options.profile), options.view))
             return EXIT_OK
         keywords = options.view.keywords()
         if options.table is not None:
