@@ -15,6 +15,7 @@ from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions
 from graphbench.report.profile_diff import ProfileDiff as ProfileDiff
+from graphbench.report.repro import repro
 from graphbench.report.table import TableReporter
 from graphbench.units import count_text
 
@@ -138,6 +139,20 @@ class Profile:
         from graphbench.analysis.graph import critical_paths
 
         return critical_paths(self.record)
+
+    def repro(self, row: str, *, backward: bool = False) -> str:
+        """A stand-alone Python script that repeats the measurement of one row with plain torch.
+
+        Args:
+            row: a node as `conv1` or `r0/conv1`, a post-grad node as `forward:relu`, or a kernel's key.
+            backward: the backward of the node of that name is meant.
+
+        Raises:
+            UsageError: no such row, or several; or one that cannot be rebuilt, and why.
+        """
+        check_type("row", row, str)
+        check_type("backward", backward, bool)
+        return repro(self.record, row, backward=backward)
 
     def __str__(self) -> str:
         return self.table()

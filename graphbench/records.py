@@ -57,6 +57,7 @@ class NodeRecord:
     and slices tagged likewise. `inputs` are the names of the nodes it reads. `backward_isolated` is its own backward
     alone, from random tangents; `backward_in_graph` what it cost in the region's eager backward, where adding up a
     gradient belongs to the node that brought it last. `peak_bytes` of its results are alive at the region's eager peak.
+    `callee` is what is called, as `torch._C._nn.linear`; of a method its name.
     """
 
     name: str
@@ -74,6 +75,7 @@ class NodeRecord:
     backward_isolated: Measurement = NOT_MEASURED
     backward_in_graph: Measurement = NOT_MEASURED
     peak_bytes: int | None = None
+    callee: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,8 @@ class PostGradNode:
     `sources` are the Dynamo nodes it came from, `differentiates` those whose backward it is part of; where it `rewrote`
     them, a pass of the compiler put it in their place. `phase` says whose graph it belongs to; nodes of nested graphs
     (the branches of a `cond`) carry their graph's name and a dot in front. `isolated` is the node alone, run eagerly.
+    `callee`, as `torch.ops.aten.relu.default`, with `arguments`, as of a `NodeRecord`, rebuilds the call; `outputs` are
+    the tensors that it makes, as the compiler foresaw them. `returned`: the graph returns it, or a view of it.
     """
 
     name: str
@@ -96,6 +100,23 @@ class PostGradNode:
     moved_bytes: int | None = None
     is_view: bool = False
     isolated: Measurement = NOT_MEASURED
+    callee: str = ""
+    arguments: JsonValue = None
+    outputs: tuple[TensorSpec, ...] = ()
+    returned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphInput:
+    """What a graph that Inductor lowered reads without computing it: an input or a constant.
+
+    `spec` of a tensor; `value` of a size, `None` where it has no example.
+    """
+
+    name: str
+    phase: Phase
+    spec: TensorSpec | None = None
+    value: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +262,7 @@ class RegionRecord:
     ambient: Ambient | None = None
     nodes: tuple[NodeRecord, ...] = ()
     post_grad: tuple[PostGradNode, ...] = ()
+    graph_inputs: tuple[GraphInput, ...] = ()
     kernels: tuple[KernelRecord, ...] = ()
     refusals: tuple[FusionRefusal, ...] = ()
     eager: Side = field(default_factory=Side)

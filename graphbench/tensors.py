@@ -38,6 +38,27 @@ def size_hint(size: int | torch.SymInt) -> int:
     return int(size.node.hint)
 
 
+def fake_specs(value: object) -> list[TensorSpec]:
+    """Specs of the fake tensors in a node's meta data; symbolic sizes by their hints."""
+    if isinstance(value, torch.Tensor):
+        return [_fake_spec(value)]
+    if isinstance(value, (list, tuple)):
+        return [spec for item in value for spec in fake_specs(item)]
+    return []
+
+
+def _fake_spec(tensor: torch.Tensor) -> TensorSpec:
+    strided = tensor.layout is torch.strided and not tensor.is_nested
+    return TensorSpec(
+        shape=tuple(map(size_hint, tensor.shape)),
+        stride=tuple(map(size_hint, tensor.stride())) if strided else (),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        device=str(tensor.device),
+        storage_offset=size_hint(tensor.storage_offset()) if strided else 0,
+        requires_grad=tensor.requires_grad,
+    )
+
+
 def has_storage(tensor: torch.Tensor) -> bool:
     """Whether the tensor is an ordinary strided one: not sparse, nested, quantized, functorch-wrapped or a subclass."""
     return unpoolable(tensor) is None

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import torch
 from torch import fx
 
+from graphbench.calls import callee, prototype
 from graphbench.capture import source_lines
-from graphbench.measurements import JsonValue, TensorSpec
+from graphbench.measurements import TensorSpec
 from graphbench.records import InputRecord, NodeKind, NodeRecord
-from graphbench.tensors import size_hint, spec_of
+from graphbench.tensors import fake_specs, spec_of
 
 STATE_NODES = re.compile(
     r"^(_set_grad_enabled|_?(enter|exit)_autocast|_(enter|exit)_inference_mode|_saved_tensors_hooks_\w+|set_stream|"
@@ -45,7 +46,7 @@ def node_records(gm: fx.GraphModule) -> tuple[NodeRecord, ...]:
 
 
 def _node_record(node: fx.Node) -> NodeRecord:
-    outputs = tuple(_meta_specs(node.meta.get("example_value")))
+    outputs = tuple(fake_specs(node.meta.get("example_value")))
     return NodeRecord(
         name=node.name,
         op=node.op,
@@ -56,6 +57,7 @@ def _node_record(node: fx.Node) -> NodeRecord:
         outputs=outputs,
         module=_module_path(node),
         source=source_lines.from_text(node.meta.get("stack_trace")),
+        callee=callee(node),
     )
 
 
@@ -75,26 +77,6 @@ def _static_kind(node: fx.Node, outputs: Sequence[TensorSpec]) -> NodeKind:
     if not outputs and "example_value" in node.meta:
         return "host"
     return "compute"
-
-
-def _meta_specs(value: Any) -> list[TensorSpec]:
-    """Specs of the fake tensors in `meta["example_value"]`; symbolic sizes by their hints."""
-    if isinstance(value, torch.Tensor):
-        return [_fake_spec(value)]
-    if isinstance(value, (list, tuple)):
-        return [spec for item in value for spec in _meta_specs(item)]
-    return []
-
-
-def _fake_spec(tensor: torch.Tensor) -> TensorSpec:
-    strided = tensor.layout is torch.strided and not tensor.is_nested
-    return TensorSpec(
-        shape=tuple(map(size_hint, tensor.shape)),
-        stride=tuple(map(size_hint, tensor.stride())) if strided else (),
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        device=str(tensor.device),
-        requires_grad=tensor.requires_grad,
-    )
 
 
 def _module_path(node: fx.Node) -> str:
@@ -122,31 +104,6 @@ def written_by_user_kernels(gm: fx.GraphModule) -> set[str]:
                 source = source.all_input_nodes[0]  # what a view views is its first argument
             found.add(source.name)
     return found
-
-
-def prototype(value: Any) -> JsonValue:
-    """An argument as JSON that rebuilds it: nodes, dtypes, devices, slices and containers are tagged by kind."""
-    if isinstance(value, fx.Node):
-        return {"node": value.name}
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else {"float": repr(value)}
-    if isinstance(value, slice):
-        return {"slice": [prototype(value.start), prototype(value.stop), prototype(value.step)]}
-    if isinstance(value, list):
-        return {"list": [prototype(item) for item in value]}
-    if isinstance(value, tuple):
-        return {"tuple": [prototype(item) for item in value]}
-    if isinstance(value, dict):
-        return {"dict": [[prototype(key), prototype(item)] for key, item in value.items()]}
-    if value is Ellipsis:
-        return {"ellipsis": True}
-    if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
-        return {type(value).__name__: str(value).removeprefix("torch.")}
-    if isinstance(value, complex):
-        return {"complex": [value.real, value.imag]}
-    return {"opaque": f"{type(value).__module__}.{type(value).__qualname__}", "repr": repr(value)[:200]}
 
 
 def input_records(gm: fx.GraphModule, values: Sequence[Any]) -> tuple[InputRecord, ...]:

@@ -78,18 +78,18 @@ class ShowCommand(Command[ShowOptions]):
         from graphbench.report import REPORTERS
 
         if options.view.what_if:
-            emit(predictions(_read(options.profile), options.view))
+            emit(predictions(read_profile(options.profile), options.view))
             return EXIT_OK
         keywords = options.view.keywords()
         if options.table is not None:
             keywords["table"] = options.table
         with collector_paused():
-            text = REPORTERS[options.format].render(_read(options.profile), **keywords)
+            text = REPORTERS[options.format].render(read_profile(options.profile), **keywords)
         emit(text)
         return EXIT_OK
 
 
-def _read(path: Path) -> ProfileRecord:
+def read_profile(path: Path) -> ProfileRecord:
     """A saved profile, or that of a run's directory: what was measured so far where the run is not done.
 
     A profile that a run was to replace which was cut short is not taken for that run's.

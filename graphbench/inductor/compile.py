@@ -18,7 +18,7 @@ from graphbench.inductor.joint import JointGraph, reading
 from graphbench.inductor.origins import DynamoGraphs
 from graphbench.inductor.refusals import Refusal
 from graphbench.provenance.claims import KernelOrigins
-from graphbench.records import Fate, Phase, PostGradNode
+from graphbench.records import Fate, GraphInput, Phase, PostGradNode
 
 OPTIONS = {
     "mode": "one of torch.compile's modes, such as 'max-autotune'",
@@ -50,6 +50,7 @@ class CompiledGraph:
     artifact: Any
     lowered: fx.GraphModule | None = None
     post_grad: tuple[PostGradNode, ...] = ()
+    inputs: tuple[GraphInput, ...] = ()
     kernels: tuple[KernelOrigins, ...] = ()
     fault: str = ""
     vanished: Mapping[str, Fate] = field(default_factory=dict)
@@ -192,11 +193,12 @@ def _mapped(
 ) -> CompiledGraph:
     try:
         nodes, kernels = hook.to_records(emitted, lowered.graph, phase, joint)
+        inputs = hook.graph_inputs(lowered.graph, phase)
         vanished = joint.vanished(lowered.graph) if phase == "forward" else {}
     except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
         return CompiledGraph(phase, artifact, lowered, fault=f"{type(error).__name__}: {error}")
     fault = emitted.fault or joint.fault
-    return CompiledGraph(phase, artifact, lowered, nodes, kernels, fault, vanished, emitted.refusals())
+    return CompiledGraph(phase, artifact, lowered, nodes, inputs, kernels, fault, vanished, emitted.refusals())
 
 
 def reset_cuda_graphs() -> None:

@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import fx
 
+from graphbench.calls import callee, prototype
 from graphbench.errors import SetupError
 from graphbench.inductor.joint import JointGraph
 from graphbench.inductor.origins import Lineage, op_name
 from graphbench.inductor.refusals import Refusal, Refused, noting_refusals, operations_of
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.put_back import replaced
-from graphbench.records import Phase, PostGradNode
+from graphbench.records import GraphInput, Phase, PostGradNode
+from graphbench.tensors import fake_specs
 
 HOOK = "set_kernel_post_grad_provenance_tracing"
 IMPORTERS = ("torch._inductor.debug", "torch._inductor.codegen.triton", "torch._inductor.codegen.cpp")
@@ -128,8 +130,11 @@ def to_records(
             return found
         return _lineage(runs, phase, joint, stood_in_for)  # the branches of a `cond`'s backward
 
+    returned = _returned(graph)
     nodes = tuple(
-        _post_grad_node(node, name, names, phase, lineage(node)) for node, name in names.items() if node.op != "output"
+        _post_grad_node(node, name, names, phase, lineage(node), node in returned)
+        for node, name in names.items()
+        if node.op != "output"
     )
     kernels = tuple(
         KernelOrigins(key, is_extern, tuple(_ir_node(announced, names) for announced in irs))
@@ -214,8 +219,10 @@ def _post_grad_node(
     names: dict[fx.Node, str],
     phase: Phase,
     lineage: Lineage,
+    returned: bool,
 ) -> PostGradNode:
     is_view = _is_view(node)
+    calls = node.op.startswith("call_")
     return PostGradNode(
         name=name,
         phase=phase,
@@ -227,7 +234,36 @@ def _post_grad_node(
         rewrote=lineage.rewrote,
         moved_bytes=0 if is_view or node.target is operator.getitem else _moved_bytes(node),
         is_view=is_view,
+        callee=callee(node) if calls else "",
+        arguments={"args": prototype(node.args), "kwargs": prototype(node.kwargs)} if calls else None,
+        outputs=tuple(fake_specs(node.meta.get("val"))),
+        returned=returned,
     )
+
+
+def graph_inputs(graph: fx.Graph, phase: Phase) -> tuple[GraphInput, ...]:
+    """What a graph reads without computing it: its inputs and constants, of symbolic sizes the hints."""
+    found = []
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if node.op not in ("placeholder", "get_attr") or value is None:
+            continue
+        if isinstance(value, torch.Tensor):
+            found.append(GraphInput(name=node.name, phase=phase, spec=fake_specs(value)[0]))
+        elif isinstance(value, torch.SymInt) or type(value) is int:
+            found.append(GraphInput(name=node.name, phase=phase, value=_hint(value)))
+    return tuple(found)
+
+
+def _returned(graph: fx.Graph) -> set[fx.Node]:
+    """What a graph returns, and what that is a view of."""
+    found: set[fx.Node] = set()
+    for node in graph.output_node().all_input_nodes:
+        found.add(node)
+        while (_is_view(node) or node.target is operator.getitem) and node.all_input_nodes:
+            node = node.all_input_nodes[0]
+            found.add(node)
+    return found
 
 
 def _is_view(node: fx.Node) -> bool:

@@ -24,8 +24,10 @@ OVERWRITES: Final = (
 """In-place ops that do not need what they overwrite."""
 ROWS: Final = {"embedding": ("weight", "indices", None), "index_select": ("self", "index", "dim")}
 """Ops that read whole rows: of which tensor, by which index, along which dimension (the first where `None`)."""
-ELEMENTS: Final = {"gather": ("self", "index"), "take": ("self", "index")}
-"""Ops that read one element for each of an index."""
+CONVOLUTIONS: Final = ("convolution", "_convolution", "convolution_backward")
+POOLS: Final = tuple(
+    f"{kind}_pool{dims}" for dims in ("1d", "2d", "3d", "2d_with_indices", "3d_with_indices") for kind in ("max", "avg")
+)
 SCATTERS: Final = ("scatter_", "scatter_add_", "scatter_reduce_", "scatter", "scatter_add", "scatter_reduce")
 PARTS: Final = ("slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter")
 """Ops that return a copy of a tensor of which a part is another one's."""
@@ -99,44 +101,55 @@ def _rows(tensor_name: str, index_name: str, dim_name: str | None) -> Rule:
     return rule
 
 
-def _elements(tensor_name: str, index_name: str) -> Rule:
-    def rule(given: Mapping[str, Any], result: Any) -> dict[str, tuple[int, int]]:
-        return {tensor_name: (given[index_name].numel() * given[tensor_name].element_size(), 0)}
+def _distinct_along(index: torch.Tensor, dim: int) -> int:
+    """How many elements an index along a dimension names, each once: those of one line may be equal."""
+    if not index.dim() or not index.numel():
+        return index.numel()
+    ordered = index.sort(dim).values
+    return index.numel() // int(index.shape[dim]) + int(ordered.diff(dim=dim).count_nonzero())
 
-    return rule
+
+def _gathered(given: Mapping[str, Any], result: Any) -> dict[str, tuple[int, int]]:
+    return {"self": (_distinct_along(given["index"], given["dim"]) * given["self"].element_size(), 0)}
+
+
+def _taken(given: Mapping[str, Any], result: Any) -> dict[str, tuple[int, int]]:
+    return {"self": (int(given["index"].unique().numel()) * given["self"].element_size(), 0)}
 
 
 def _scatter(*, adds: bool) -> Rule:
-    """As many elements as the index has; in place, those are read only where something is added to them."""
+    """In place, what the index names is read only where something is added to it."""
 
     def rule(given: Mapping[str, Any], result: Any) -> dict[str, tuple[int, int]]:
-        own, count = given["self"], given["index"].numel()
-        part = count * own.element_size()
-        found = {"self": (part if adds or given.get("reduce") else 0, part)} if result is own else {}
+        own, index = given["self"], given["index"]
+        found = {}
+        if result is own:
+            part = _distinct_along(index, given["dim"]) * own.element_size()
+            found["self"] = (part if adds or given.get("reduce") else 0, part)
         source = given.get("src")
         if isinstance(source, torch.Tensor):
-            found["src"] = (count * source.element_size(), 0)
+            found["src"] = (index.numel() * source.element_size(), 0)
         return found
 
     return rule
 
 
 def _indexed(given: Mapping[str, Any]) -> int:
-    """How many elements of `self` an `indices` list names."""
+    """How many elements of `self` an `indices` list names, each once."""
     own, indices = given["self"], given["indices"]
-    shapes: list[torch.Size] = []
+    positions: list[tuple[int, torch.Tensor]] = []
     rest, dim = 1, 0
     for index in indices:
         if index is None:
             rest, dim = rest * int(own.shape[dim]), dim + 1
-        elif index.dtype in (torch.bool, torch.uint8):
-            shapes.append(torch.Size([int(index.count_nonzero())]))
-            dim += index.dim()
-        else:
-            shapes.append(index.shape)
-            dim += 1
-    named = prod(int(size) for size in torch.broadcast_shapes(*shapes))
-    return named * rest * prod(int(size) for size in own.shape[dim:])
+            continue
+        parts = index.nonzero(as_tuple=True) if index.dtype in (torch.bool, torch.uint8) else (index,)
+        positions += [(int(own.shape[dim + offset]), part) for offset, part in enumerate(parts)]
+        dim += len(parts)
+    named = torch.zeros((), dtype=torch.int64, device=own.device)
+    for size, position in positions:
+        named = named * size + position.to(own.device, torch.int64) % max(1, size)
+    return int(named.unique().numel()) * rest * prod(int(size) for size in own.shape[dim:])
 
 
 def _index(given: Mapping[str, Any], result: Any) -> dict[str, tuple[int, int]]:
@@ -170,11 +183,55 @@ def _part(given: Mapping[str, Any], result: Any) -> dict[str, tuple[int, int]]:
     return {"self": (max(0, distinct_bytes(given["self"]) - replaced), 0)}
 
 
+def _convolved(given: Mapping[str, Any], result: Any) -> dict[str, tuple[int, int]]:
+    """What the windows of a convolution step on; one that is transposed reads everything.
+
+    Source: the schemas of `aten.convolution` and `aten.convolution_backward`, torch 2.11, 2.13 and 2.14.
+    """
+    own, weight = given["input"], given["weight"]
+    of_input, of_weight, _ = given.get("output_mask", (True, True, True))
+    read = distinct_bytes(own)
+    if not given["transposed"] and own.dim() == weight.dim():
+        outputs = given.get("grad_output", result)
+        steps = (given["stride"], given["padding"], given["dilation"])
+        read = _stepped_on(own, outputs, list(weight.shape[2:]), *steps)
+    # A gradient is a product with the other one of the two.
+    return {"input": (read if of_weight else 0, 0), "weight": (distinct_bytes(weight) if of_input else 0, 0)}
+
+
+def _pooled(given: Mapping[str, Any], result: Any) -> dict[str, tuple[int, int]]:
+    kernel = given["kernel_size"]
+    steps = (given.get("stride") or kernel, given.get("padding", 0), given.get("dilation", 1))
+    return {"self": (_stepped_on(given["self"], tensors_of(result)[0], kernel, *steps), 0)}
+
+
+def _stepped_on(own: torch.Tensor, outputs: torch.Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any) -> int:
+    """Bytes of a tensor that windows over its last dimensions touch: with steps beyond the window not all of them."""
+    count = distinct_bytes(own)
+    dims = min(own.dim(), outputs.dim()) - 2 if isinstance(kernel, int) else len(kernel)
+    for dim in range(-dims, 0):
+        width, step, before, apart = (
+            int(value[dim] if len(value) > 1 else value[0]) if isinstance(value, (list, tuple)) else int(value)
+            for value in (kernel, stride, padding, dilation)
+        )
+        size, windows = int(own.shape[dim]), int(outputs.shape[dim])
+        if apart == 1 and width >= step:  # nothing lies between windows
+            touched = max(0, min(size, (windows - 1) * step - before + width))
+        else:
+            places = {window * step - before + tap * apart for window in range(windows) for tap in range(width)}
+            touched = sum(0 <= place < size for place in places)
+        count = count * touched // max(1, size)
+    return count
+
+
 _RULES: Final[Mapping[str, Rule]] = {
     **{name: _rows(*names) for name, names in ROWS.items()},
-    **{name: _elements(*names) for name, names in ELEMENTS.items()},
+    "gather": _gathered,
+    "take": _taken,
     **{name: _scatter(adds=name.startswith("scatter_add")) for name in SCATTERS},
     **dict.fromkeys(PARTS, _part),
+    **dict.fromkeys(CONVOLUTIONS, _convolved),
+    **dict.fromkeys(POOLS, _pooled),
     "index": _index,
     "_unsafe_index": _index,
     "_unsafe_masked_index": _index,

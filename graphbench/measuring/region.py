@@ -25,7 +25,7 @@ from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peak, 
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records, quartered
 from graphbench.provenance.fates import fates
-from graphbench.records import KernelRecord, NodeRecord, Phase, Policy, PostGradNode, RegionRecord, Side
+from graphbench.records import GraphInput, KernelRecord, NodeRecord, Phase, Policy, PostGradNode, RegionRecord, Side
 from graphbench.regions import Region
 from graphbench.runs.entries import SideRow
 from graphbench.runs.ledger import Book
@@ -53,6 +53,7 @@ def skipped(region: Region, reason: str) -> RegionRecord:
         ambient=capture.ambient if capture else None,
         nodes=_with_fates(region, [_marked(node, reason) for node in region.nodes], sides, kernels),
         post_grad=_post_grad(sides, reason),
+        graph_inputs=_graph_inputs(sides),
         kernels=kernels,
     )
 
@@ -65,6 +66,10 @@ def _known_sides(region: Region) -> list[CompiledSide]:
 
 def _post_grad(sides: Iterable[CompiledSide], reason: str) -> tuple[PostGradNode, ...]:
     return tuple(node for side in sides for node in post_grad_records(side, reason))
+
+
+def _graph_inputs(sides: Iterable[CompiledSide]) -> tuple[GraphInput, ...]:
+    return tuple(entry for side in sides for entry in side.graph.inputs)
 
 
 def _with_fates(
@@ -352,6 +357,7 @@ class _Measuring:
             ambient=capture.ambient,
             nodes=_with_fates(region, nodes, self.sides.values(), kernels),
             post_grad=_post_grad(self.sides.values(), self.problem),
+            graph_inputs=_graph_inputs(self.sides.values()),
             kernels=kernels,
             refusals=tuple(refusal for side in self.sides.values() for refusal in side.refusals()),
             eager=sides[0],

@@ -115,7 +115,7 @@ def make_profile(n_nodes: int, shared: float, seed: int = 0) -> ProfileRecord:
         key = f"forward/{kernel}:{first}"
         for name in names:
             nodes.append(_node(name, spec, key, maker))
-            post_grad.append(_post_grad(name))
+            post_grad.append(_post_grad(name, spec))
         kernels.append(_kernel(kernel, key, first, names, maker))
     return ProfileRecord(
         schema_version=document.SCHEMA_VERSION,
@@ -158,7 +158,7 @@ def _node(name: str, spec: TensorSpec, key: str, maker: Maker) -> NodeRecord:
     )
 
 
-def _post_grad(name: str) -> PostGradNode:
+def _post_grad(name: str, spec: TensorSpec) -> PostGradNode:
     return PostGradNode(
         name=f"{name}_aten",
         phase="forward",
@@ -166,6 +166,9 @@ def _post_grad(name: str) -> PostGradNode:
         target="aten.add.Tensor",
         inputs=("x",),
         sources=(name,),
+        callee="torch.ops.aten.add.Tensor",
+        arguments={"args": {"tuple": [{"node": "x"}, 1.0]}, "kwargs": {"dict": []}},
+        outputs=(spec,),
     )
 
 

@@ -36,6 +36,7 @@ RANKS = {
     "document": 7,
     "provenance": 8,
     "analysis": 8,
+    "calls": 8,
     "tensors": 8,
     "memory": 8,
     "capture": 9,
