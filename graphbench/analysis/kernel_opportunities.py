@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from typing import Final
 
+from graphbench.analysis.attention import attention_opportunities
 from graphbench.analysis.costs import post_grad_cost
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.missed import MissedFusion, missed_fusions
@@ -30,6 +31,7 @@ def kernel_opportunities(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Fo
     """All of one region; `rows` are its fusions."""
     yield from _slower(scene, rows)
     yield from _far_from_limit(scene, rows)
+    yield from attention_opportunities(scene)
     yield from _missed(scene)
     yield from _copies(scene)
     yield from _recomputed(scene)

@@ -18,6 +18,7 @@ from graphbench.records import KernelRecord, NodeRecord, Phase, PostGradNode, Pr
 OpportunityKind = Literal[
     "slower",
     "far from limit",
+    "attention",
     "missed fusion",
     "launch-bound",
     "copy",
@@ -27,7 +28,7 @@ OpportunityKind = Literal[
     "graph break",
 ]
 KINDS: Final[tuple[OpportunityKind, ...]] = (
-    *("slower", "far from limit", "missed fusion", "launch-bound", "copy", "cast"),
+    *("slower", "far from limit", "attention", "missed fusion", "launch-bound", "copy", "cast"),
     *("recomputed", "gap ops", "graph break"),
 )
 
