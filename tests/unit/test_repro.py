@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -356,9 +357,16 @@ def on_gpu(*names: str, launches: int = 1, cache: CacheState = "cold-read") -> P
 def test_ncu_profiles_the_kernels_of_one_call_by_their_plain_names() -> None:
     symbol = "void at::native::(anonymous namespace)::vectorized_gather_kernel<16, long>(char*, long)"
     words = shlex.split(ncu_command(on_gpu(symbol, "triton_poi_fused_0", launches=3), "linear", "my repro.py"))
-    assert words[words.index("--kernel-name") + 1] == r"regex:^(vectorized_gather_kernel|triton_poi_fused_0)$"
+    assert words[words.index("--kernel-name") + 1] == r"regex:^(vectorized_gather_kernel|triton_.*)$"
     assert words[words.index("--launch-count") + 1] == "3"
     assert words[-3:] == ["python", "my repro.py", "--once"]
+
+
+def test_ncu_takes_whatever_name_the_script_s_own_compile_gives_a_generated_kernel() -> None:
+    words = shlex.split(ncu_command(on_gpu("triton_poi_fused_gelu_mul_0"), "linear", "repro.py"))
+    pattern = words[words.index("--kernel-name") + 1].removeprefix("regex:")
+    assert re.match(pattern, "triton_poi_fused_add_convert_element_type_erf_mul_0")
+    assert not re.match(pattern, "at_native_vectorized_elementwise_kernel")
 
 
 def test_ncu_clears_its_caches_unless_the_row_was_measured_warm() -> None:

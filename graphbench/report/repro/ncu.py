@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Final
 
 from graphbench.device_records import DeviceKernel
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.repro.rows import Row, find_row
 
+GENERATED: Final = "triton_"
 _NAMESPACE_OR_TYPE = re.compile(r"^.*(::|\s|\*|&)")
 
 
@@ -17,7 +19,8 @@ def ncu_command(record: ProfileRecord, row: str, script: str, *, backward: bool 
     """A shell command that runs a row's script under ncu, and profiles the kernels of one warm call.
 
     The script marks that call (`--once`, `torch.cuda.profiler`), so that autotuning and warming up are not counted.
-    Kernels are chosen by the names that CUPTI recorded, without template arguments, which ncu spells differently.
+    Kernels are chosen by the names that CUPTI recorded, without template arguments, which ncu spells differently. The
+    script compiles a generated kernel anew, from post-grad nodes, and under a name of its own: any of that kind is it.
 
     Args:
         record: the profile.
@@ -39,12 +42,16 @@ def ncu_command(record: ProfileRecord, row: str, script: str, *, backward: bool 
             hint="ncu is for rows that were measured on a CUDA device with timer='cupti'",
             subject=found.name,
         )
-    pattern = f"regex:^({'|'.join(map(re.escape, names))})$"
+    pattern = f"regex:^({'|'.join(dict.fromkeys(map(_pattern, names)))})$"
     words = ["ncu", "--profile-from-start", "off", "--kernel-name-base", "function", "--kernel-name", pattern]
     words += ["--launch-skip", "0", "--launch-count", str(_launches(found)), "--set", "full", "--clock-control", "none"]
     if found.measurement.cache == "warm":
         words += ["--cache-control", "none"]
     return shlex.join([*words, "python", script, "--once"])
+
+
+def _pattern(name: str) -> str:
+    return f"{GENERATED}.*" if name.startswith(GENERATED) else re.escape(name)
 
 
 def _runs(kernel: DeviceKernel) -> bool:
