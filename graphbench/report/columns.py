@@ -8,10 +8,10 @@ from typing import Any
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
 from graphbench.errors import UsageError
-from graphbench.measurements import Comparison
 from graphbench.records import NodeRole, Role
 from graphbench.report.column import Column
 from graphbench.report.device_columns import CONFIG_COLUMNS, COUNT_COLUMN, LAUNCH_COLUMNS, of_one_call
+from graphbench.report.difference import difference_text
 from graphbench.report.gaps_table import GAP_COLUMNS, GAP_LINE_COLUMNS
 from graphbench.report.groups_table import GROUP_COLUMNS
 from graphbench.report.limit_columns import FUSION_TRAFFIC_COLUMNS, LIMIT_COLUMNS, LIMIT_KEYS, always
@@ -67,15 +67,6 @@ def roles_text(roles: tuple[NodeRole, ...]) -> str:
         if names and not (role == "contributes" and groups):
             groups.append(words + ", ".join(names))
     return "; ".join(groups)
-
-
-def difference_text(difference: Comparison | None) -> str | None:
-    """The largest absolute difference to eager; `differs` where it has no size, `None` where nothing was compared."""
-    if difference is None or (difference.equal is None and difference.max_abs is None):
-        return None
-    if difference.max_abs is None:
-        return "0" if difference.equal else "differs"
-    return "0" if difference.max_abs == 0 else f"{difference.max_abs:.1e}"
 
 
 def _difference_size(row: FusionRow) -> float | None:

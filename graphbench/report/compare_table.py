@@ -10,7 +10,7 @@ from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column
-from graphbench.report.columns import difference_text
+from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong
 from graphbench.report.grid import build, draw, wrap
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.names import shorten_tail
@@ -36,10 +36,6 @@ def _marks(row: ImplementationRow) -> str:
     return "!" if row.measurement.warnings else ""
 
 
-def _is_wrong(row: ImplementationRow) -> bool:
-    return row.difference is not None and row.difference.equal is False
-
-
 IMPLEMENTATION_COLUMNS: tuple[Column[ImplementationRow], ...] = (
     Column(name="implementation", key="name", kind="text", get=lambda row: row.name, shrink=14, shorten=shorten_tail),
     Column(name="p50", key="p50", kind="time", get=lambda row: row.p50_ns, marks=_marks),
@@ -52,14 +48,7 @@ IMPLEMENTATION_COLUMNS: tuple[Column[ImplementationRow], ...] = (
     Column(name="host", key="host", kind="time", get=lambda row: row.host_ns),
     Column(name="time/\nfirst", key="ratio", kind="ratio", get=lambda row: row.ratio),
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
-    Column(
-        name="max\ndiff",
-        key="difference",
-        kind="text",
-        get=lambda row: difference_text(row.difference),
-        shrink=7,
-        marks=lambda row: "!" if _is_wrong(row) else "",
-    ),
+    DIFFERENCE_COLUMN,
 )
 
 
@@ -114,7 +103,7 @@ def _remarks(rows: Sequence[ImplementationRow]) -> Iterator[str]:
         name = clean(row.name)
         if row.measurement.warnings:
             yield f"! {name}: {clean('; '.join(row.measurement.warnings))}"
-        if _is_wrong(row):
+        if is_wrong(row):
             size = difference_text(row.difference)
             note = clean(row.difference.note) if row.difference is not None else ""
             yield f"! {name}: its result is not {clean(baseline.name)}'s ({note or f'max diff {size}'})"

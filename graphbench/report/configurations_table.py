@@ -9,7 +9,7 @@ from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column
-from graphbench.report.columns import difference_text
+from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong
 from graphbench.report.grid import build, draw, wrap
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.names import shorten_tail
@@ -29,10 +29,6 @@ def _kernels(row: ConfigurationRow) -> object:
     return fewest if fewest == most else f"{fewest}-{most}"
 
 
-def _is_wrong(row: ConfigurationRow) -> bool:
-    return row.difference is not None and row.difference.equal is False
-
-
 def _marks(row: ConfigurationRow) -> str:
     return "!" if row.row is not None and row.row.measurement.warnings else ""
 
@@ -47,14 +43,7 @@ CONFIGURATION_COLUMNS: tuple[Column[ConfigurationRow], ...] = (
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
     Column(name="wall", key="wall", kind="time", get=lambda row: row.wall_p50_ns),
     Column(name="wall\nverdict", key="wall_verdict", kind="text", get=lambda row: row.wall_verdict, shrink=7),
-    Column(
-        name="max\ndiff",
-        key="difference",
-        kind="text",
-        get=lambda row: difference_text(row.difference),
-        shrink=7,
-        marks=lambda row: "!" if _is_wrong(row) else "",
-    ),
+    DIFFERENCE_COLUMN,
     Column(
         name="first\ncall s",
         key="first_call",
@@ -109,7 +98,7 @@ def _remarks(rows: Sequence[ConfigurationRow]) -> Iterator[str]:
             yield f"! {name}: {clean('; '.join(row.row.measurement.warnings))}"
         if row.row is not None and row.row.measurement.status != "ok":
             yield f"{MISSING} {name}: {row.row.measurement.status}: {clean(row.row.measurement.reason)}"
-        if _is_wrong(row) and row.difference is not None:
+        if is_wrong(row) and row.difference is not None:
             note = clean(row.difference.note) or f"max diff {difference_text(row.difference)}"
             yield f"! {name}: its result is not eager's ({note})"
         elif row.difference is not None and row.difference.equal is None:

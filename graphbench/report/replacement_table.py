@@ -9,7 +9,7 @@ from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column
-from graphbench.report.columns import difference_text
+from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong
 from graphbench.report.grid import build, draw, wrap
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.units import MISSING, count_text, format_duration, format_percent
@@ -20,10 +20,6 @@ def _kernels(row: ReplacementRow) -> str | None:
         return None
     before, after = row.kernels
     return str(before) if before == after else f"{before} → {after}"
-
-
-def _is_wrong(row: ReplacementRow) -> bool:
-    return row.difference is not None and row.difference.equal is False
 
 
 def _marks(row: ReplacementRow) -> str:
@@ -40,14 +36,7 @@ REPLACEMENT_COLUMNS: tuple[Column[ReplacementRow], ...] = (
     Column(name="saving\npredicted", key="predicted", kind="time", get=lambda row: row.predicted_ns),
     Column(name="saving\nmeasured", key="saved", kind="time", get=lambda row: row.saved_ns),
     Column(name="kernels", key="kernels", kind="text", get=_kernels, shrink=7),
-    Column(
-        name="max\ndiff",
-        key="difference",
-        kind="text",
-        get=lambda row: difference_text(row.difference),
-        shrink=7,
-        marks=lambda row: "!" if _is_wrong(row) else "",
-    ),
+    DIFFERENCE_COLUMN,
 )
 
 
@@ -108,7 +97,7 @@ def _remarks(row: ReplacementRow) -> Iterator[str]:
         if side.measurement.status != "ok":
             reason = clean(side.measurement.reason)
             yield f"{MISSING} {row.setting}, {clean(side.name)}: {side.measurement.status}: {reason}"
-    if _is_wrong(row) and row.difference is not None:
+    if is_wrong(row) and row.difference is not None:
         note = clean(row.difference.note) or f"max diff {difference_text(row.difference)}"
         yield f"! {row.setting}: the candidate's result is not the original's ({note})"
     elif row.difference is not None and row.difference.equal is None:
