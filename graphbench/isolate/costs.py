@@ -128,6 +128,7 @@ class WorkCounter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._made: set[int] = set()
+        self._unwritten: set[int] = set()  # of those, what is only allocated so far
         self._outside: dict[int, _Storage] = {}
         self._flops: dict[str, int] = {}
         self.untold = ""
@@ -165,22 +166,26 @@ class WorkCounter(TorchDispatchMode):
                 self.untold = self.untold or f"{func}: a tensor that has no storage of its own"
                 continue
             storage = tensor.untyped_storage()
+            if written:
+                self._unwritten.discard(storage._cdata)
             if storage._cdata not in self._made:
                 self._outside.setdefault(storage._cdata, _Storage(storage)).add(tensor, read, written)
         known = {tensor.untyped_storage()._cdata for tensor, _, _ in inputs if has_storage(tensor)}
         outputs = {output.untyped_storage()._cdata for output in tensors_of(result) if has_storage(output)}
-        self._made |= outputs - known - self._outside.keys()
+        new = outputs - known - self._outside.keys()
+        self._made |= new
+        self._unwritten = self._unwritten | new if func._opname in touched.ALLOCATES else self._unwritten - new
 
     def spans(self, result: Any) -> list[Span]:
         """What the counted call, which returned `result`, read and wrote: of memory that was there, and new results."""
         found = [entry.span() for entry in self._outside.values()]
-        counted: set[int] = set()
+        new: dict[int, _Storage] = {}
         for output in tensors_of(result):
-            span = span_of(output)
-            storage = output.untyped_storage()._cdata if span is not None else 0
-            if span is not None and storage in self._made and storage not in counted:
-                counted.add(storage)
-                found.append(span._replace(read=0, written=span.read))
+            if span_of(output) is not None:
+                storage = output.untyped_storage()
+                if storage._cdata in self._made - self._unwritten:
+                    new.setdefault(storage._cdata, _Storage(storage)).add(output, 0, touched.distinct_bytes(output))
+        found += [entry.span() for entry in new.values()]
         return found
 
     def work(self, result: Any) -> Work:

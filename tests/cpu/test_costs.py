@@ -313,3 +313,24 @@ def test_a_gradient_for_the_input_alone_does_not_read_the_input() -> None:
 
 def test_the_backward_of_relu_reads_gradient_and_result() -> None:
     assert gradients(torch.relu, torch.randn(6, 8)) == (None, 2 * 6 * 8 * F32, 6 * 8 * F32)
+
+
+# Memory that is only allocated, results in pieces
+
+
+def test_memory_that_is_only_allocated_is_not_written() -> None:
+    assert costs(torch.empty_like, torch.randn(6, 8)) == (None, 0, 0)
+
+
+def test_memory_that_is_allocated_and_then_filled_is_written_once() -> None:
+    assert costs(lambda x: torch.empty_like(x).copy_(x), torch.randn(6, 8)) == (None, 6 * 8 * F32, 6 * 8 * F32)
+
+
+def test_all_pieces_of_one_new_result_are_written() -> None:
+    assert costs(lambda x: (2 * x).chunk(2, dim=1), torch.randn(6, 8)) == (None, 6 * 8 * F32, 6 * 8 * F32)
+
+
+def test_a_bag_of_embeddings_reads_each_row_that_it_is_asked_for_once() -> None:
+    table, words, offsets = torch.randn(1000, 16), torch.tensor([3, 7, 3, 9]), torch.tensor([0, 2])
+    found = costs(functional.embedding_bag, words, table, offsets)
+    assert found == (None, 3 * 16 * F32 + (4 + 2) * I64, 2 * 16 * F32)
