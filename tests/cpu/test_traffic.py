@@ -159,3 +159,20 @@ def test_pieces_that_a_kernel_reads_back_itself_are_not_read() -> None:
 def test_of_a_concatenation_only_the_piece_of_another_kernel_is_read(apart: int) -> None:
     whole, own = Span(0, 96, 96, 0), Span(apart, 72 + apart, 0, 24 if apart else 72)
     assert _part_of(whole, [own]) == (0.25 if apart else 0.75)
+
+
+@torch.library.custom_op("graphbench_traffic::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    """An op whose FLOPs nobody told."""
+    return 2 * x
+
+
+@double.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_a_users_own_op_has_traffic_though_its_flops_are_not_known() -> None:
+    kernel = only_kernel(lambda x: double(x), torch.ones(128, 64))
+    assert (kernel.kind, kernel.untold) == ("custom", "")
+    assert [(t.read_bytes, t.written_bytes) for t in kernel.traffic] == [(128 * 64 * 4, 0), (0, 128 * 64 * 4)]
