@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -38,7 +38,7 @@ def ceilings_of(
     *,
     locked_mhz: int | None,
     fresh: bool,
-    keep: bool,
+    quiet: Callable[[], bool],
     now: str,
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
     """The ceilings of a device that its rows are set against.
@@ -50,7 +50,7 @@ def ceilings_of(
         regions: what was measured, for the arithmetics of its products.
         locked_mhz: what the clock is locked to.
         fresh: measure again whatever the file has.
-        keep: write down what is measured; not where others took the CPU meanwhile.
+        quiet: asked after measuring, whether nobody else took the CPU meanwhile; only then it is written down.
         now: the date.
 
     Returns:
@@ -69,7 +69,7 @@ def ceilings_of(
         timer, device, tuple(sorted(wanted)), when=now, room_bytes=available_bytes(device), only=bool(known)
     )
     notes = [f"ceiling not measured: {missing}" for missing in found.missing]
-    if not keep:
+    if not quiet():
         return (*known, *found.ceilings), tuple(notes)
     try:
         store.keep(key, (*known, *found.ceilings))

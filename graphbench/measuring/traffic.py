@@ -148,9 +148,7 @@ class GraphTraffic:
         if row not in self.untold:
             self.by_kernel[row] = tuple(found)
 
-    def _read(
-        self, span: Span, otherwise: str, needed: Mapping[str, int], slice_: Slice, own: float
-    ) -> list[Traffic]:
+    def _read(self, span: Span, otherwise: str, needed: Mapping[str, int], slice_: Slice, own: float) -> list[Traffic]:
         """What a call read of one span; memory that nothing was seen to write is named `otherwise`.
 
         A buffer that it updates may also be scratch, in which values lie that nobody needs any more. Of which it writes

@@ -26,9 +26,11 @@ DEVICE_BLOCKS: Final = (1 << 28, 1 << 30)
 """Sizes in bytes of what is copied: many times what a cache holds."""
 CACHED_BLOCKS: Final = (1 << 15, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
 """Sizes in bytes of what is copied where caches are left warm, so that it comes from one of them."""
-CPU_SIDES: Final = (512, 1024)
+CPU_SIDES: Final = (128, 512, 1024)
 DEVICE_SIDES: Final = (4096, 8192)
 """Sides of the square matrices that are multiplied."""
+LONGEST_S: Final = 0.1
+"""A product that takes longer is not tried larger: one that there is no fast code for would take minutes."""
 TF32: Final = "tf32"
 FLOAT8: Final = "float8"
 
@@ -158,7 +160,7 @@ class _Search:
             self._put("launch", shortest_ns, f"{name} of one element")
 
     def product(self, arithmetic: str) -> None:
-        """Square matrix products, at the best of two sizes."""
+        """Square matrix products, at the best of some sizes."""
         rates: list[tuple[float, int]] = []
         for side in CPU_SIDES if self.kind == "cpu" else DEVICE_SIDES:
             if self.room_bytes is not None and 3 * side * side * 8 > self.room_bytes:
@@ -172,6 +174,8 @@ class _Search:
                 rate = self._rate(_Work(f"mm {arithmetic}", self.device, call, 2.0 * side**3))
             if rate is not None:
                 rates.append((rate, side))
+                if 2.0 * side**3 > rate * LONGEST_S:
+                    break
         if rates:
             rate, side = max(rates)
             self._put("matmul", rate, f"product of two {side}x{side} matrices", arithmetic)
