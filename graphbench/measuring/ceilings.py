@@ -16,8 +16,10 @@ import torch
 from graphbench.arguments import check_type
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import read_bounded, write_whole
+from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
 from graphbench.memory import available_bytes
+from graphbench.put_back import put_back
 from graphbench.records import Ceiling, CeilingKind, Environment, RegionRecord
 from graphbench.timing.base import Timer
 from graphbench.timing.ceilings import find_ceilings
@@ -65,9 +67,11 @@ def ceilings_of(
     wanted = arithmetics_of(regions) - {entry.arithmetic for entry in known if entry.kind == "matmul"}
     if known and not wanted:
         return known, ()
-    found = find_ceilings(
-        timer, device, tuple(sorted(wanted)), when=now, room_bytes=available_bytes(device), only=bool(known)
-    )
+    generators = RngState(device)
+    with put_back(generators.restore):
+        found = find_ceilings(
+            timer, device, tuple(sorted(wanted)), when=now, room_bytes=available_bytes(device), only=bool(known)
+        )
     notes = [f"ceiling not measured: {missing}" for missing in found.missing]
     if not quiet():
         return (*known, *found.ceilings), tuple(notes)

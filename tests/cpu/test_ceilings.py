@@ -87,6 +87,25 @@ def test_the_second_run_takes_what_the_first_one_measured() -> None:
     assert all(entry.cached and entry.measured == NOW for entry in second)
 
 
+def test_the_users_random_numbers_are_those_that_they_would_have_been() -> None:
+    before = torch.get_rng_state()
+    found()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_blocks_are_as_large_as_told_whatever_the_default_dtype_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    copy = torch.Tensor.copy_
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda own, source: sizes.append(source.nbytes) or copy(own, source))
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        finding.find_ceilings(WallClock(), CPU, (), when=NOW, room_bytes=None, only=False)
+    finally:
+        torch.set_default_dtype(default)
+    assert set(sizes) == {1 << 20}
+
+
 def test_a_fresh_one_is_measured_again() -> None:
     found()
     again, _ = found(fresh=True, now="2026-03-05T05:06:07+00:00")
