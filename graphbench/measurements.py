@@ -70,10 +70,11 @@ class Comparison:
 class Work:
     """The least that one call must do, whatever it is implemented with.
 
-    `flops` by the formulas of `torch.utils.flop_counter`; `None` where no op of the call has one. `arithmetic` is what
-    most of them are done in: a dtype, or `tf32`. `read_bytes` counts every distinct byte of what comes from outside
-    once, of what is gathered that which is touched; `written_bytes` every byte of a result or of an argument written in
-    place once. A view moves nothing. `reason` says why bytes are `None`.
+    `flops` by the formulas of `torch.utils.flop_counter`; `None` where no op of the call has one, and with a `reason`
+    where one should: of the user's own ops, and of products that torch has none for. `arithmetic` is what most of them
+    are done in: a dtype, or `tf32`. `read_bytes` counts every distinct byte of what comes from outside once, of what is
+    gathered that which is touched; `written_bytes` every byte of a result or of an argument written in place once. A
+    view moves nothing. `reason` says why bytes, or FLOPs, are not known.
     """
 
     flops: int | None = None

@@ -55,8 +55,9 @@ def _slower(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
         runs = scene.runs(row.phase)
         # In the graph it may be faster than alone, its inputs being in the cache: that cannot be gained again.
         gain_ns = min((fused_ns - base_ns) * runs, in_graph_ns - base_ns * runs)
-        tell = partial(_tell_slower, fused_ns, base_ns, how)
-        yield Found(kind="slower", gain_ns=gain_ns, kernels=kernels, tell=tell)
+        if gain_ns > 0:  # at a place that loses nothing it would take from the gain of equal ones
+            tell = partial(_tell_slower, fused_ns, base_ns, how)
+            yield Found(kind="slower", gain_ns=gain_ns, kernels=kernels, tell=tell)
 
 
 def _tell_slower(fused_ns: float, base_ns: float, how: str) -> tuple[str, str]:

@@ -35,11 +35,14 @@ class SideTime:
     replays: bool
 
     def wall_after(self, saved_ns: float) -> float | None:
-        """Wall time when the device has so much less to do: on a device never less than the host's part."""
+        """Wall time when the device has so much less to do: on a device never less than the host's part.
+
+        Below 0 it has more to do; a host-bound graph takes longer then where the device needs more than there was.
+        """
         if self.wall_ns is None:
             return None
         if self.host_bound:
-            return self.wall_ns
+            return max(self.wall_ns, (self.device_ns or 0.0) - saved_ns) if saved_ns < 0 else self.wall_ns
         least = min(self.host_ns or 0.0, self.wall_ns) if self.waits else 0.0
         return max(self.wall_ns - saved_ns, least)
 
@@ -70,7 +73,8 @@ class StepTime:
         if self.wall_ns is None:
             return None
         if self.host_bound:
-            return self.wall_ns
+            more_ns = -sum(saved.values())
+            return max(self.wall_ns, (self.device_ns or 0.0) + more_ns) if more_ns > 0 else self.wall_ns
         left_ns = self.wall_ns
         for key, saved_ns in saved.items():
             side = self.sides.get(key) if key is not None else None

@@ -197,7 +197,7 @@ def _predicted(
         after_ns=None if step.device_ns is None else max(step.device_ns - total_ns, 0.0),
         wall_before_ns=step.wall_ns,
         wall_after_ns=wall_after_ns,
-        host_bound=step.wall_ns is not None and total_ns - given_ns > 0.01 * total_ns,
+        host_bound=step.wall_ns is not None and total_ns - given_ns > 0.01 * abs(total_ns),
         missing=tuple(missing),
     )
 

@@ -23,7 +23,20 @@ from graphbench.measurements import Work
 from graphbench.tensors import byte_range, has_storage, tensors_of
 
 aten: Any = torch.ops.aten
+NO_FORMULA = "torch.utils.flop_counter.register_flop_formula gave it none"
 CONVOLUTIONS = ("convolution", "conv", "cudnn_convolution")
+NAMESPACES = ("aten", "prims")
+"""Whose ops are known; what others compute is not."""
+PRODUCTS = (
+    *("_trilinear", "_cdist_forward", "_cdist_backward", "_euclidean_dist", "_scaled_grouped_mm"),
+    *("_sparse_semi_structured_mm", "_sparse_semi_structured_addmm", "_sparse_semi_structured_linear"),
+    *("_cslt_sparse_mm", "_weight_int4pack_mm"),
+    *("_weight_int4pack_mm_for_cpu", "_weight_int8pack_mm", "_dyn_quant_matmul_4bit", "_cudnn_rnn"),
+    *("_cudnn_rnn_backward", "mkldnn_rnn_layer", "mkldnn_rnn_layer_backward", "linalg_cholesky_ex", "linalg_eig"),
+    *("_linalg_eigh", "linalg_inv_ex", "linalg_lstsq", "linalg_lu", "linalg_lu_factor_ex", "linalg_lu_solve"),
+    *("linalg_matrix_exp", "linalg_qr", "_linalg_solve_ex", "linalg_solve_triangular", "_linalg_svd"),
+)
+"""Ops that compute products, and that no formula is known for."""
 
 
 @cache
@@ -39,6 +52,9 @@ def _formulas() -> Mapping[Any, Callable[..., Any]]:
 
         return counted
 
+    def grouped(left: tuple[int, ...], right: tuple[int, ...], *_: Any) -> int:
+        return 2 * prod(left) * right[-1] // (left[0] if len(left) > len(right) else 1)
+
     def attention_backward(gradient: Any, query: Any, key: Any, value: Any, *_: Any) -> int:
         return int(flop_counter.sdpa_backward_flop_count(gradient, query, key, value))
 
@@ -48,6 +64,7 @@ def _formulas() -> Mapping[Any, Callable[..., Any]]:
         aten.dot: with_shapes(lambda left, right: 2 * prod(left)),
         aten.vdot: with_shapes(lambda left, right: 2 * prod(left)),
         aten.addbmm: with_shapes(lambda bias, left, right, *_: 2 * prod(left) * right[2]),
+        aten._grouped_mm: with_shapes(grouped),
         aten._int_mm: with_shapes(lambda left, right: 2 * prod(left) * right[1]),
         aten._addmm_activation: with_shapes(lambda bias, left, right, *_: 2 * prod(left) * right[1]),
         aten._scaled_dot_product_flash_attention_for_cpu: with_shapes(
@@ -128,9 +145,11 @@ class WorkCounter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._made: set[int] = set()
+        self._unwritten: set[int] = set()  # of those, what is only allocated so far
         self._outside: dict[int, _Storage] = {}
         self._flops: dict[str, int] = {}
         self.untold = ""
+        self.no_formula = ""  # the first op that may compute products, and that no formula is known for
         self.scattered_bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -158,6 +177,8 @@ class WorkCounter(TorchDispatchMode):
             arithmetic = _arithmetic(func, tensors_of((args, dict(kwargs))))
             part = touched.attended_part(func, args, kwargs)
             self._flops[arithmetic] = self._flops.get(arithmetic, 0) + round(flops * part)
+        elif func.namespace not in NAMESPACES or func._opname in PRODUCTS:
+            self.no_formula = self.no_formula or f"{func.overloadpacket}: {NO_FORMULA}"
         self.scattered_bytes += touched.scattered_bytes(func, args, kwargs)
         inputs = touched.of_call(func, args, kwargs, result)
         for tensor, read, written in inputs:
@@ -165,22 +186,26 @@ class WorkCounter(TorchDispatchMode):
                 self.untold = self.untold or f"{func}: a tensor that has no storage of its own"
                 continue
             storage = tensor.untyped_storage()
+            if written:
+                self._unwritten.discard(storage._cdata)
             if storage._cdata not in self._made:
                 self._outside.setdefault(storage._cdata, _Storage(storage)).add(tensor, read, written)
         known = {tensor.untyped_storage()._cdata for tensor, _, _ in inputs if has_storage(tensor)}
         outputs = {output.untyped_storage()._cdata for output in tensors_of(result) if has_storage(output)}
-        self._made |= outputs - known - self._outside.keys()
+        new = outputs - known - self._outside.keys()
+        self._made |= new
+        self._unwritten = self._unwritten | new if func._opname in touched.ALLOCATES else self._unwritten - new
 
     def spans(self, result: Any) -> list[Span]:
         """What the counted call, which returned `result`, read and wrote: of memory that was there, and new results."""
         found = [entry.span() for entry in self._outside.values()]
-        counted: set[int] = set()
+        new: dict[int, _Storage] = {}
         for output in tensors_of(result):
-            span = span_of(output)
-            storage = output.untyped_storage()._cdata if span is not None else 0
-            if span is not None and storage in self._made and storage not in counted:
-                counted.add(storage)
-                found.append(span._replace(read=0, written=span.read))
+            if span_of(output) is not None:
+                storage = output.untyped_storage()
+                if storage._cdata in self._made - self._unwritten:
+                    new.setdefault(storage._cdata, _Storage(storage)).add(output, 0, touched.distinct_bytes(output))
+        found += [entry.span() for entry in new.values()]
         return found
 
     def work(self, result: Any) -> Work:
@@ -189,8 +214,8 @@ class WorkCounter(TorchDispatchMode):
         Args:
             result: what it returned, in any nesting; of that, what is new was written.
         """
-        flops = sum(self._flops.values()) if self._flops else None
-        arithmetic = max(self._flops, key=lambda name: self._flops[name], default="")
+        flops = sum(self._flops.values()) if self._flops and not self.no_formula else None
+        arithmetic = max(self._flops, key=lambda name: self._flops[name]) if flops is not None else ""
         untold = self.untold
         if not untold and not all(map(has_storage, tensors_of(result))):
             untold = "a result that has no storage of its own"
@@ -202,6 +227,7 @@ class WorkCounter(TorchDispatchMode):
             arithmetic=arithmetic,
             read_bytes=sum(span.read for span in spans),
             written_bytes=sum(span.written for span in spans),
+            reason=self.no_formula,
         )
 
 

@@ -22,7 +22,10 @@ OVERWRITES: Final = (
     *("log_normal_", "cauchy_", "_foreach_zero_", "_foreach_copy_"),
 )
 """In-place ops that do not need what they overwrite."""
-ROWS: Final = {"embedding": ("weight", "indices", None), "index_select": ("self", "index", "dim")}
+ROWS: Final = {
+    **dict.fromkeys(("embedding", "_embedding_bag", "_embedding_bag_forward_only"), ("weight", "indices", None)),
+    "index_select": ("self", "index", "dim"),
+}
 """Ops that read whole rows: of which tensor, by which index, along which dimension (the first where `None`)."""
 CONVOLUTIONS: Final = ("convolution", "_convolution", "convolution_backward")
 POOLS: Final = tuple(

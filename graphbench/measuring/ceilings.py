@@ -6,7 +6,7 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -16,8 +16,10 @@ import torch
 from graphbench.arguments import check_type
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import read_bounded, write_whole
+from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
 from graphbench.memory import available_bytes
+from graphbench.put_back import put_back
 from graphbench.records import Ceiling, CeilingKind, Environment, RegionRecord
 from graphbench.timing.base import Timer
 from graphbench.timing.ceilings import find_ceilings
@@ -38,7 +40,7 @@ def ceilings_of(
     *,
     locked_mhz: int | None,
     fresh: bool,
-    keep: bool,
+    quiet: Callable[[], bool],
     now: str,
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
     """The ceilings of a device that its rows are set against.
@@ -50,7 +52,7 @@ def ceilings_of(
         regions: what was measured, for the arithmetics of its products.
         locked_mhz: what the clock is locked to.
         fresh: measure again whatever the file has.
-        keep: write down what is measured; not where others took the CPU meanwhile.
+        quiet: asked after measuring, whether nobody else took the CPU meanwhile; only then it is written down.
         now: the date.
 
     Returns:
@@ -65,11 +67,13 @@ def ceilings_of(
     wanted = arithmetics_of(regions) - {entry.arithmetic for entry in known if entry.kind == "matmul"}
     if known and not wanted:
         return known, ()
-    found = find_ceilings(
-        timer, device, tuple(sorted(wanted)), when=now, room_bytes=available_bytes(device), only=bool(known)
-    )
+    generators = RngState(device)
+    with put_back(generators.restore):
+        found = find_ceilings(
+            timer, device, tuple(sorted(wanted)), when=now, room_bytes=available_bytes(device), only=bool(known)
+        )
     notes = [f"ceiling not measured: {missing}" for missing in found.missing]
-    if not keep:
+    if not quiet():
         return (*known, *found.ceilings), tuple(notes)
     try:
         store.keep(key, (*known, *found.ceilings))

@@ -162,7 +162,8 @@ class CompiledSide:
     def _note_traffic(self, site: Site, function: Callable[..., Any], args: tuple[Any, ...], counted: Counted) -> None:
         row, owned_here = self.row(site), Slice.of(self.graph.post_grad, self.ownership.get(site.key, Ownership()))
         if is_library(site):
-            untold = counted.work.reason if counted.work is not None else "its call was not counted"
+            work = counted.work
+            untold = "its call was not counted" if work is None else work.reason if work.read_bytes is None else ""
             self.traffic.library(site, row, counted.spans, untold, owned_here)
         else:
             self.traffic.generated(site, row, function, args, self.wrapper, owned_here)

@@ -135,8 +135,9 @@ class GraphTraffic:
         made = [span for span, _ in spans if span.written and not span.read]
         needed = needed_bytes(self.touched, slice_.executed, slice_.holds.values()) or {}
         for index, (span, variable) in enumerate(spans):
-            if span.read and not _inside(span, made):
-                found += self._read(span, variable or f"{row}#{index}", needed, slice_)
+            if span.read:
+                own = _part_of(span, made)
+                found += self._read(span, variable or f"{row}#{index}", needed, slice_, own)
         for index, (span, variable) in enumerate(spans):
             if span.written:
                 buffer = variable or f"{row}#{index}"
@@ -147,24 +148,28 @@ class GraphTraffic:
         if row not in self.untold:
             self.by_kernel[row] = tuple(found)
 
-    def _read(self, span: Span, otherwise: str, needed: Mapping[str, int], slice_: Slice) -> list[Traffic]:
+    def _read(self, span: Span, otherwise: str, needed: Mapping[str, int], slice_: Slice, own: float) -> list[Traffic]:
         """What a call read of one span; memory that nothing was seen to write is named `otherwise`.
 
-        A buffer that it updates may also be scratch, in which values lie that nobody needs any more.
+        A buffer that it updates may also be scratch, in which values lie that nobody needs any more. Of which it writes
+        a part, `own`, itself: pieces of a concatenation that it reads back, or an input that it writes over.
         """
         known = self.contents.at(span.first, span.end)
-        if not known and span.written:
+        over = bool(span.written) or own == 1
+        if not known and over:
             return []  # scratch: nothing was there before
+        if not over:
+            span = span._replace(read=round(span.read * (1 - own)))
         if not known:
             return [Traffic(buffer=otherwise, read_bytes=span.read)]
         wanted = {self._base(name) for name in slice_.reads}
         found: list[Traffic] = []
         for entry, part in known:
             node = self._base(entry.node)
-            if span.written and not (node in wanted if node and wanted else self._hands_on(entry.writer, slice_)):
+            if over and not (node in wanted if node and wanted else self._hands_on(entry.writer, slice_)):
                 continue
             whole = round(span.read * part)
-            nbytes = min(whole, needed.get(node, whole)) if not span.written else whole
+            nbytes = min(whole, needed.get(node, whole)) if not over else whole
             found.append(Traffic(buffer=entry.buffer, writer=entry.writer, read_bytes=nbytes))
         return found
 
@@ -177,10 +182,12 @@ class GraphTraffic:
         return (self.touched[node].base or node) if node in self.touched else node
 
 
-def _inside(span: Span, made: Sequence[Span]) -> bool:
-    """Whether a range is made up by others, which the same call writes: pieces of a concatenation."""
-    at = span.first
+def _part_of(span: Span, made: Sequence[Span]) -> float:
+    """The part of what is read that lies in memory which the same call writes; pieces may be interlaced rows."""
+    at, covered, written = span.first, 0, 0.0
     for piece in sorted(made):
-        if piece.first <= at < piece.end:
-            at = piece.end
-    return at >= span.end
+        first, end = max(span.first, piece.first), min(span.end, piece.end)
+        if first < end:
+            written += piece.written * (end - first) / (piece.end - piece.first)
+            covered, at = covered + max(0, end - max(at, first)), max(at, end)
+    return min(1.0, covered / (span.end - span.first), written / span.read)

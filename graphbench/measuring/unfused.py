@@ -148,7 +148,7 @@ def _isolate_op(
 
 def _touched(counted: Counted, result: Any, values: Contents) -> Touched:
     """What an op reads of others' values by their names, makes and scatters; of a view, whose memory it shows."""
-    if counted.work is None or counted.work.reason:  # a view or an item of a result: it was not counted
+    if counted.work is None or counted.work.read_bytes is None:  # a view or an item of a result: it was not counted
         spans = [span for tensor in tensors_of(result) if (span := span_of(tensor))]
         shown = [entry.node for span in spans for entry, _ in values.at(span.first, span.end)]
         return Touched(base=shown[0] if shown else "")

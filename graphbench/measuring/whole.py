@@ -91,8 +91,7 @@ def measure_session(
             records.append(skipped(region, reason) if reason else _measured(region, means, book))
         alone = isolate_gap_ops(gaps, Isolator(device, timers, policy, guard, ledger.book(STEP)), tick)
         grain = None if guard.lost else stamp_grain(timers.running, device)
-        quiet = device.type != "cpu" or not watch.notes()
-        ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, records, guard, keep=quiet)
+        ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, records, guard)
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=own_version(),
@@ -123,12 +122,11 @@ def _ceilings(
     measured_on: Environment,
     records: Sequence[RegionRecord],
     guard: Guard,
-    *,
-    keep: bool,
 ) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
     """What the device can do, for rows to be set against, and notes on that. After all rows: CUPTI slows launches."""
     if options.ceilings == "off" or guard.lost:
         return (), ()
+    watch = CpuWatch()
     return ceilings_of(
         timer,
         device,
@@ -136,7 +134,7 @@ def _ceilings(
         records,
         locked_mhz=options.lock_gpu_clock,
         fresh=options.ceilings == "fresh",
-        keep=keep,
+        quiet=lambda: device.type != "cpu" or not watch.notes(),
         now=now(),
     )
 

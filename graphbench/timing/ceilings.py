@@ -26,9 +26,11 @@ DEVICE_BLOCKS: Final = (1 << 28, 1 << 30)
 """Sizes in bytes of what is copied: many times what a cache holds."""
 CACHED_BLOCKS: Final = (1 << 15, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
 """Sizes in bytes of what is copied where caches are left warm, so that it comes from one of them."""
-CPU_SIDES: Final = (512, 1024)
+CPU_SIDES: Final = (128, 512, 1024)
 DEVICE_SIDES: Final = (4096, 8192)
 """Sides of the square matrices that are multiplied."""
+LONGEST_S: Final = 0.1
+"""A product that takes longer is not tried larger: one that there is no fast code for would take minutes."""
 TF32: Final = "tf32"
 FLOAT8: Final = "float8"
 
@@ -120,7 +122,7 @@ class _Search:
         """Copies of blocks that some cache holds, the largest first: a smaller one is at least as fast."""
         best = 0.0
         for size in reversed(CACHED_BLOCKS):
-            source = torch.ones(size // 4, device=self.device)
+            source = torch.ones(size // 4, dtype=torch.float32, device=self.device)
             target = torch.empty_like(source)
             call = partial(torch.mul, source, 2.0, out=target)
             best = max(best, self._rate(_Work("cached mul", self.device, call, 2.0 * size)) or 0.0)
@@ -129,9 +131,9 @@ class _Search:
 
     def _rates_of(self, size: int) -> Iterator[tuple[CeilingKind, float, str]]:
         """Rates of blocks of one size, in bytes per second, each with how it was reached."""
-        source = torch.ones(size // 4, device=self.device)
+        source = torch.ones(size // 4, dtype=torch.float32, device=self.device)
         target = torch.empty_like(source)
-        total = torch.empty((), device=self.device)
+        total = torch.empty((), dtype=torch.float32, device=self.device)
         ways: tuple[tuple[CeilingKind, str, int, Callable[[], object]], ...] = (
             ("copy", "copy_", 2 * size, lambda: target.copy_(source)),
             ("copy", "mul", 2 * size, lambda: torch.mul(source, 2.0, out=target)),
@@ -148,7 +150,7 @@ class _Search:
         """The time of a kernel that does next to nothing; unknown where an instrument counts launching too."""
         if self.kind == "cpu" or self.timer.name in EVENT_TIMERS:
             return
-        one = torch.ones((), device=self.device)
+        one = torch.ones((), dtype=torch.float32, device=self.device)
         ways = (("mul", lambda: torch.mul(one, one, out=one)), ("fill_", lambda: one.fill_(1.0)))
         found = [
             (time_ns, name) for name, call in ways if (time_ns := self._shortest_ns(_Work(name, self.device, call)))
@@ -158,7 +160,7 @@ class _Search:
             self._put("launch", shortest_ns, f"{name} of one element")
 
     def product(self, arithmetic: str) -> None:
-        """Square matrix products, at the best of two sizes."""
+        """Square matrix products, at the best of some sizes."""
         rates: list[tuple[float, int]] = []
         for side in CPU_SIDES if self.kind == "cpu" else DEVICE_SIDES:
             if self.room_bytes is not None and 3 * side * side * 8 > self.room_bytes:
@@ -172,6 +174,8 @@ class _Search:
                 rate = self._rate(_Work(f"mm {arithmetic}", self.device, call, 2.0 * side**3))
             if rate is not None:
                 rates.append((rate, side))
+                if 2.0 * side**3 > rate * LONGEST_S:
+                    break
         if rates:
             rate, side = max(rates)
             self._put("matmul", rate, f"product of two {side}x{side} matrices", arithmetic)
@@ -214,10 +218,10 @@ def _product(arithmetic: str, side: int, device: str) -> Callable[[], object]:
     if dtype is torch.int8:
         left, right = (torch.randint(-8, 8, (side, side), dtype=dtype, device=device) for _ in range(2))
         return lambda: torch._int_mm(left, right)
-    left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    left, right = (torch.randn(side, side, dtype=torch.float32, device=device).to(dtype) for _ in range(2))
     if arithmetic.startswith(FLOAT8):
         scaled_mm: Any = torch._scaled_mm
-        one, columns = torch.ones((), device=device), right.t().contiguous().t()
+        one, columns = torch.ones((), dtype=torch.float32, device=device), right.t().contiguous().t()
         return lambda: scaled_mm(left, columns, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
     out = torch.empty_like(left)
     torch.mm(left, right, out=out)  # what a dtype cannot do it says here

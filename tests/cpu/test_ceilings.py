@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from graphbench.measurements import Measurement, Work
+from graphbench.measuring import ceilings as measuring
 from graphbench.measuring.ceilings import CeilingStore, arithmetics_of, ceilings_of, key_of
 from graphbench.records import Ceiling
 from graphbench.timing import ceilings as finding
@@ -32,7 +33,7 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def found(**changes: object) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    options: dict[str, object] = {"locked_mhz": None, "fresh": False, "keep": True, "now": NOW, **changes}
+    options: dict[str, object] = {"locked_mhz": None, "fresh": False, "quiet": lambda: True, "now": NOW, **changes}
     linear = node("linear", worked(steady(10.0), 1, 1, flops=2))
     return ceilings_of(WallClock(), CPU, environment(), [region([linear])], **options)  # type: ignore[arg-type]
 
@@ -86,6 +87,25 @@ def test_the_second_run_takes_what_the_first_one_measured() -> None:
     assert all(entry.cached and entry.measured == NOW for entry in second)
 
 
+def test_the_users_random_numbers_are_those_that_they_would_have_been() -> None:
+    before = torch.get_rng_state()
+    found()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_blocks_are_as_large_as_told_whatever_the_default_dtype_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    copy = torch.Tensor.copy_
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda own, source: sizes.append(source.nbytes) or copy(own, source))
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        finding.find_ceilings(WallClock(), CPU, (), when=NOW, room_bytes=None, only=False)
+    finally:
+        torch.set_default_dtype(default)
+    assert set(sizes) == {1 << 20}
+
+
 def test_a_fresh_one_is_measured_again() -> None:
     found()
     again, _ = found(fresh=True, now="2026-03-05T05:06:07+00:00")
@@ -93,8 +113,23 @@ def test_a_fresh_one_is_measured_again() -> None:
 
 
 def test_what_was_measured_while_others_took_the_cpu_is_not_kept() -> None:
-    assert len(found(keep=False)[0]) == 4
+    assert len(found(quiet=lambda: False)[0]) == 4
     assert not any(entry.cached for entry in found()[0])
+
+
+def test_whether_others_took_the_cpu_is_asked_when_all_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+    find = finding.find_ceilings
+    monkeypatch.setattr(measuring, "find_ceilings", lambda *a, **k: happened.append("measured") or find(*a, **k))
+    found(quiet=lambda: happened.append("asked") or True)
+    assert happened == ["measured", "asked"]
+
+
+def test_a_product_that_takes_long_is_not_tried_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "CPU_SIDES", (64, 1 << 20))
+    timer = FakeTimer(lambda row, sample: 2e9 * finding.LONGEST_S)
+    result = finding.find_ceilings(timer, CPU, ("float32",), when=NOW, room_bytes=None, only=True)
+    assert [entry.how for entry in result.ceilings] == ["product of two 64x64 matrices"]
 
 
 def test_after_a_month_it_is_measured_again() -> None:
@@ -157,10 +192,8 @@ def test_without_room_there_are_no_bandwidths_and_the_reason_is_told() -> None:
 
 
 def test_scripted_times_are_no_ceilings() -> None:
-    assert ceilings_of(FakeTimer({}), CPU, environment(), [], locked_mhz=None, fresh=False, keep=True, now=NOW) == (
-        (),
-        (),
-    )
+    asked = {"locked_mhz": None, "fresh": False, "quiet": lambda: True, "now": NOW}
+    assert ceilings_of(FakeTimer({}), CPU, environment(), [], **asked) == ((), ())  # type: ignore[arg-type]
 
 
 def test_arithmetics_are_those_of_all_measured_rows() -> None:

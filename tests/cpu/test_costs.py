@@ -313,3 +313,58 @@ def test_a_gradient_for_the_input_alone_does_not_read_the_input() -> None:
 
 def test_the_backward_of_relu_reads_gradient_and_result() -> None:
     assert gradients(torch.relu, torch.randn(6, 8)) == (None, 2 * 6 * 8 * F32, 6 * 8 * F32)
+
+
+# Memory that is only allocated, results in pieces
+
+
+def test_memory_that_is_only_allocated_is_not_written() -> None:
+    assert costs(torch.empty_like, torch.randn(6, 8)) == (None, 0, 0)
+
+
+def test_memory_that_is_allocated_and_then_filled_is_written_once() -> None:
+    assert costs(lambda x: torch.empty_like(x).copy_(x), torch.randn(6, 8)) == (None, 6 * 8 * F32, 6 * 8 * F32)
+
+
+def test_all_pieces_of_one_new_result_are_written() -> None:
+    assert costs(lambda x: (2 * x).chunk(2, dim=1), torch.randn(6, 8)) == (None, 6 * 8 * F32, 6 * 8 * F32)
+
+
+def test_a_bag_of_embeddings_reads_each_row_that_it_is_asked_for_once() -> None:
+    table, words, offsets = torch.randn(1000, 16), torch.tensor([3, 7, 3, 9]), torch.tensor([0, 2])
+    found = costs(functional.embedding_bag, words, table, offsets)
+    assert found == (None, 3 * 16 * F32 + (4 + 2) * I64, 2 * 16 * F32)
+
+
+# Products without a formula
+
+
+@torch.library.custom_op("graphbench_costs::product", mutates_args=())
+def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """An op whose FLOPs nobody told."""
+    return left @ right
+
+
+def test_what_a_users_own_op_computes_is_not_known_but_its_bytes_are() -> None:
+    left, right = torch.randn(4, 5), torch.randn(5, 6)
+    with counting() as counter:
+        result = product(left, right)
+    work = counter.work(result)
+    assert (work.flops, work.read_bytes, work.written_bytes) == (None, (4 * 5 + 5 * 6) * F32, 4 * 6 * F32)
+    assert "graphbench_costs.product" in work.reason
+
+
+def test_a_product_without_formula_leaves_none_of_the_others_flops() -> None:
+    layer = torch.nn.Bilinear(5, 6, 7)
+    with counting() as counter:
+        result = torch.randn(4, 5) @ layer(torch.randn(5, 5), torch.randn(5, 6))
+    work = counter.work(result)
+    assert (work.flops, work.arithmetic) == (None, "")
+    assert "_trilinear" in work.reason
+
+
+def test_a_grouped_product_multiplies_every_row_once() -> None:
+    groups = torch.randn(2, 16, 32, dtype=torch.bfloat16), torch.tensor([3, 8], dtype=torch.int32)
+    with counting() as counter:
+        torch._grouped_mm(torch.randn(8, 16, dtype=torch.bfloat16), groups[0], offs=groups[1])
+    assert counter.work(()).flops == 2 * 8 * 16 * 32

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from torch.nn import functional as F  # noqa: N812
 
 import graphbench
 from graphbench.cost_checks import check_costs
-from graphbench.measuring.traffic import Contents, Written
+from graphbench.isolate.costs import Span
+from graphbench.measuring.traffic import Contents, Written, _part_of
 from graphbench.records import KernelRecord, ProfileRecord
 
 ROWS, WIDTH, WORDS = 32, 64, 1000
@@ -122,3 +124,55 @@ def test_scratch_that_is_used_again_is_not_read() -> None:
     last = region.kernels[-1]
     # A matrix, a weight and a bias: not the sums of rows that the first layer left in the memory used again.
     assert sum(entry.read_bytes for entry in last.traffic) == (128 * 64 + 2 * 64) * 4
+
+
+def only_kernel(function: Callable[..., Any], *args: Any) -> KernelRecord:
+    """The one kernel that a function compiles to."""
+    graphbench.reset()
+    with torch.no_grad():
+        torch.compile(function, backend="graphbench")(*args)
+    record = graphbench.measure(repeat=2, warmup=1, ceilings="off", progress=False).record
+    graphbench.reset()
+    (kernel,) = record.regions[0].kernels
+    return kernel
+
+
+def test_an_input_that_is_written_over_is_read_before() -> None:
+    def average(mean: torch.Tensor, x: torch.Tensor) -> None:
+        mean.mul_(0.9).add_(x)
+
+    kernel = only_kernel(average, torch.ones(128, 64), torch.ones(128, 64))
+    moved = [(entry.read_bytes, entry.written_bytes) for entry in kernel.traffic]
+    assert sorted(moved) == [(0, 128 * 64 * 4), (128 * 64 * 4, 0), (128 * 64 * 4, 0)]
+
+
+def test_pieces_that_a_kernel_reads_back_itself_are_not_read() -> None:
+    def twice(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        whole = torch.cat([x.relu(), y.exp()])
+        return whole * 2, whole.sum(0)
+
+    kernel = only_kernel(twice, torch.ones(128, 64), torch.ones(128, 64))
+    assert sum(entry.read_bytes for entry in kernel.traffic) == 2 * 128 * 64 * 4
+
+
+@pytest.mark.parametrize("apart", [0, 24], ids=["one behind the other", "interlaced"])
+def test_of_a_concatenation_only_the_piece_of_another_kernel_is_read(apart: int) -> None:
+    whole, own = Span(0, 96, 96, 0), Span(apart, 72 + apart, 0, 24 if apart else 72)
+    assert _part_of(whole, [own]) == (0.25 if apart else 0.75)
+
+
+@torch.library.custom_op("graphbench_traffic::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    """An op whose FLOPs nobody told."""
+    return 2 * x
+
+
+@double.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_a_users_own_op_has_traffic_though_its_flops_are_not_known() -> None:
+    kernel = only_kernel(lambda x: double(x), torch.ones(128, 64))
+    assert (kernel.kind, kernel.untold) == ("custom", "")
+    assert [(t.read_bytes, t.written_bytes) for t in kernel.traffic] == [(128 * 64 * 4, 0), (0, 128 * 64 * 4)]

@@ -142,6 +142,14 @@ def test_a_kernel_that_is_faster_in_the_graph_than_alone_gains_only_what_is_left
     assert only(record, "slower").gain_ns == 10_000.0
 
 
+def test_a_place_that_is_faster_in_the_graph_takes_nothing_from_the_gain_of_equal_ones() -> None:
+    nodes = [node("gelu_0", on_device(60_000.0), module="a"), node("gelu_1", on_device(60_000.0), module="b")]
+    slow = made("poi", 90_000.0, of=["gelu_0"], targets=["x0"], alone_ns=100_000.0)
+    fast = made("poi", 40_000.0, of=["gelu_1"], targets=["x1"], alone_ns=100_000.0, handle=1)
+    found = only(on_gpu(nodes, [slow, fast]), "slower")
+    assert (found.gain_ns, found.count) == (30_000.0, 1)
+
+
 # --- far from limit
 
 

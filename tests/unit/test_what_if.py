@@ -86,6 +86,19 @@ def test_where_the_host_takes_longer_than_the_device_the_wall_time_stays() -> No
     assert "host-bound: the host's part has to shrink first" in str(found)
 
 
+def test_nodes_that_take_longer_make_the_wall_time_longer_and_no_host_is_blamed() -> None:
+    found = what_if(sample(), "linear", 0.5)
+    assert (found.wall_after_ns, found.host_bound) == (180_000.0, False)
+
+
+def test_nodes_that_take_longer_than_the_host_make_a_host_bound_wall_time_longer_too() -> None:
+    assert what_if(sample(wall_ns=200_000.0, host_ns=190_000.0), "linear", 0.25).wall_after_ns == 336_000.0
+
+
+def test_nodes_that_take_less_longer_than_the_host_leave_the_wall_time() -> None:
+    assert what_if(sample(wall_ns=200_000.0, host_ns=190_000.0), "linear", 0.5).wall_after_ns == 200_000.0
+
+
 def test_a_backward_shrinks_with_its_node() -> None:
     kernels = [
         kernel("mm", roles=(executes("linear"),), in_graph=on_device(10.0)),
