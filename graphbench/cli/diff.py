@@ -122,7 +122,17 @@ class DiffCommand(Command[DiffOptions]):
                 hint="compare two profiles of one device",
                 subject="--fail-on-regression",
             )
-        worst = worst_regression(judged(result))
+        gate = judged(result)
+        if not any(entry.verdict for entry in (*gate.rows, *gate.totals)):
+            reasons = dict.fromkeys(entry.reason for entry in (*gate.totals, *gate.rows) if entry.reason)
+            raise UsageError(
+                f"--fail-on-regression: nothing was judged: {next(iter(reasons), 'no time stands on both sides')}",
+                hint="compare two profiles that were measured; graphbench show says what became of each",
+                subject="--fail-on-regression",
+            )
+        for doubt in unjudged(gate):
+            say(doubt)
+        worst = worst_regression(gate)
         if worst is None or worst.ratio is None or worst.ratio <= 1 + options.limit:
             return EXIT_OK
         for doubt in doubts(before, after):
@@ -153,6 +163,13 @@ def judged(result: Diff) -> Diff:
     from graphbench.analysis.diff_totals import EAGER_TOTALS
 
     return replace(result, totals=tuple(total for total in result.totals if total.name not in EAGER_TOTALS))
+
+
+def unjudged(gate: Diff) -> Iterator[str]:
+    """Whole runs that the baseline has and that could not be judged: a gate that passes does not speak for them."""
+    for total in gate.totals:
+        if total.before_ns is not None and total.verdict is None:
+            yield f"--fail-on-regression: the total of {total.name} was not judged: {total.reason}"
 
 
 def doubts(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:

@@ -57,7 +57,7 @@ IMPLEMENTATION_COLUMNS: tuple[Column[ImplementationRow], ...] = (
         key="difference",
         kind="text",
         get=lambda row: difference_text(row.difference),
-        shrink=7,
+        shrink=None,
         marks=lambda row: "!" if _is_wrong(row) else "",
     ),
 )

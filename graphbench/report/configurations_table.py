@@ -52,7 +52,7 @@ CONFIGURATION_COLUMNS: tuple[Column[ConfigurationRow], ...] = (
         key="difference",
         kind="text",
         get=lambda row: difference_text(row.difference),
-        shrink=7,
+        shrink=None,
         marks=lambda row: "!" if _is_wrong(row) else "",
     ),
     Column(

@@ -45,7 +45,7 @@ REPLACEMENT_COLUMNS: tuple[Column[ReplacementRow], ...] = (
         key="difference",
         kind="text",
         get=lambda row: difference_text(row.difference),
-        shrink=7,
+        shrink=None,
         marks=lambda row: "!" if _is_wrong(row) else "",
     ),
 )
