@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, positive_int, say
+from graphbench.cli.show import read_profile
 from graphbench.errors import UsageError
 from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.units import format_duration, format_percent
@@ -44,8 +45,10 @@ class DiffCommand(Command[DiffOptions]):
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `diff`."""
-        parser.add_argument("before", type=Path, metavar="A", help="the profile to compare with")
-        parser.add_argument("after", type=Path, metavar="B", help="the profile to judge")
+        parser.add_argument(
+            "before", type=Path, metavar="A", help="the profile to compare with, or the directory of a run"
+        )
+        parser.add_argument("after", type=Path, metavar="B", help="the profile to judge, or the directory of a run")
         parser.add_argument(
             "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
         )
@@ -104,13 +107,12 @@ class DiffCommand(Command[DiffOptions]):
         """Render the comparison to stdout; judge it if asked to."""
         from graphbench.analysis.diff import diff, worst_regression
         from graphbench.collector import collector_paused
-        from graphbench.document import read
 
         names = (options.before.name, options.after.name)
         if names[0] == names[1]:  # two folders of `run --output-dir`
             names = (str(options.before), str(options.after))
         with collector_paused():
-            before, after = read(options.before), read(options.after)
+            before, after = read_profile(options.before), read_profile(options.after)
             result = diff(before, after, names=names)
             text = _rendered(result, options)
         emit(text)
