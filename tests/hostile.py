@@ -189,14 +189,21 @@ def outcome(call: Callable[[], T]) -> T | None:
 
 def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:
     """Everything that is printed of a profile, by name."""
-    views: tuple[dict[str, Any], ...] = ({}, {"wide": True}, {"group_by": "module"}, {"group_by": "source"})
+    views: tuple[dict[str, Any], ...] = (
+        {},
+        {"wide": True},
+        {"group_by": "module"},
+        {"group_by": "source"},
+        {"group_by": "shape"},
+    )
     for view in (*views, {"width": 40}):
         yield f"table {view}", partial(REPORTERS["table"].render, record, **view)
     for view in views:
         yield f"markdown {view}", partial(REPORTERS["markdown"].render, record, **view)
     for table in ("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities"):
         yield f"csv {table}", partial(REPORTERS["csv"].render, record, table=table)
-    yield "csv groups", partial(REPORTERS["csv"].render, record, group_by="module")
+    for group in ("module", "source", "shape"):
+        yield f"csv groups {group}", partial(REPORTERS["csv"].render, record, group_by=group)
     yield "json", partial(REPORTERS["json"].render, record)
     yield "what if", lambda: str(what_if(record, "*"))
 
@@ -207,6 +214,8 @@ def comparisons(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[s
     yield "diff narrow", lambda: render_diff(diff(after, before), width=40, every=True)
     yield "diff groups", lambda: render_diff(diff(before, after), group_by="shape")
     yield "diff markdown", lambda: markdown_diff(diff(before, after))
+    yield "diff markdown groups", lambda: markdown_diff(diff(before, after), group_by="op")
+    yield "diff csv groups", lambda: csv_diff(diff(before, after), group_by="shape")
     yield "diff json", lambda: json_diff(diff(before, after))
     for table in DIFF_TABLES:
         yield f"diff csv {table}", partial(csv_diff, diff(before, after), table=table)

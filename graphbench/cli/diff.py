@@ -45,10 +45,8 @@ class DiffCommand(Command[DiffOptions]):
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `diff`."""
-        parser.add_argument(
-            "before", type=Path, metavar="A", help="the profile to compare with, or the directory of a run"
-        )
-        parser.add_argument("after", type=Path, metavar="B", help="the profile to judge, or the directory of a run")
+        parser.add_argument("before", type=Path, metavar="A", help="the profile to compare with, or a run's directory")
+        parser.add_argument("after", type=Path, metavar="B", help="the profile to judge, or a run's directory")
         parser.add_argument(
             "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
         )
@@ -125,10 +123,11 @@ class DiffCommand(Command[DiffOptions]):
                 subject="--fail-on-regression",
             )
         gate = judged(result)
-        if not any(entry.verdict for entry in (*gate.rows, *gate.totals)):
-            reasons = dict.fromkeys(entry.reason for entry in (*gate.totals, *gate.rows) if entry.reason)
+        entries: list[DiffRow | DiffTotal] = [*gate.totals, *gate.rows]
+        if not any(entry.verdict for entry in entries):
+            reasons = [entry.reason for entry in entries if entry.reason] or ["no time stands on both sides"]
             raise UsageError(
-                f"--fail-on-regression: nothing was judged: {next(iter(reasons), 'no time stands on both sides')}",
+                f"--fail-on-regression: nothing was judged: {reasons[0]}",
                 hint="compare two profiles that were measured; graphbench show says what became of each",
                 subject="--fail-on-regression",
             )
