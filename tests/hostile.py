@@ -20,12 +20,13 @@ from graphbench.report import REPORTERS
 from graphbench.report.diff_data import DIFF_TABLES, csv_diff, json_diff
 from graphbench.report.diff_markdown import markdown_diff
 from graphbench.report.table import render_diff
+from tests.cost_samples import gated_mlp
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import eager_step, host_step, training_step
 
 # Always the same examples: a failure is one for everybody. `tests/fuzz` looks for new ones.
 FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
-RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step)
+RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step, gated_mlp)
 T = TypeVar("T")
 JsonPath = tuple[str | int, ...]
 
