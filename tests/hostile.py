@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
+from itertools import pairwise
 from random import Random
 from typing import Any, TypeVar
 
@@ -15,7 +17,7 @@ from graphbench import document
 from graphbench.analysis.diff import diff
 from graphbench.analysis.what_if import what_if
 from graphbench.errors import GraphbenchError, ProfileFormatError
-from graphbench.records import ProfileRecord
+from graphbench.records import FusionRefusal, ProfileRecord
 from graphbench.report import REPORTERS
 from graphbench.report.diff_data import DIFF_TABLES, csv_diff, json_diff
 from graphbench.report.diff_markdown import markdown_diff
@@ -26,7 +28,20 @@ from tests.step_samples import eager_step, host_step, training_step
 
 # Always the same examples: a failure is one for everybody. `tests/fuzz` looks for new ones.
 FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
-RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step, gated_mlp)
+
+
+def refused_mlp() -> ProfileRecord:
+    """A profile with costs, traffic, ceilings and what Inductor did not fuse."""
+    record = gated_mlp()
+    (place,) = record.regions
+    refusals = tuple(
+        FusionRefusal(first=first.key, second=second.key, reason="not worth it")
+        for first, second in pairwise(place.kernels)
+    )
+    return replace(record, regions=(replace(place, refusals=refusals),))
+
+
+RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step, refused_mlp)
 T = TypeVar("T")
 JsonPath = tuple[str | int, ...]
 
