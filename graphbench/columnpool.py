@@ -233,9 +233,9 @@ def _is_fit(values: Column | list[Any], allowed: set[type]) -> bool:
     """Whether all are finite numbers of the allowed types, as quickly as that can be told."""
     return (
         set(map(type, values)) <= allowed
-        and math.isfinite(sum(values))
         and min(values) >= -INT64
         and max(values) < INT64
+        and math.isfinite(sum(values))  # last: a sum of floats and larger integers may be none at all
     )
 
 

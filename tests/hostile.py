@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
+from itertools import pairwise
 from random import Random
 from typing import Any, TypeVar
 
@@ -15,17 +17,31 @@ from graphbench import document
 from graphbench.analysis.diff import diff
 from graphbench.analysis.what_if import what_if
 from graphbench.errors import GraphbenchError, ProfileFormatError
-from graphbench.records import ProfileRecord
+from graphbench.records import FusionRefusal, ProfileRecord
 from graphbench.report import REPORTERS
 from graphbench.report.diff_data import DIFF_TABLES, csv_diff, json_diff
 from graphbench.report.diff_markdown import markdown_diff
 from graphbench.report.table import render_diff
+from tests.cost_samples import gated_mlp
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import eager_step, host_step, training_step
 
 # Always the same examples: a failure is one for everybody. `tests/fuzz` looks for new ones.
 FIXED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
-RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step)
+
+
+def refused_mlp() -> ProfileRecord:
+    """A profile with costs, traffic, ceilings and what Inductor did not fuse."""
+    record = gated_mlp()
+    (place,) = record.regions
+    refusals = tuple(
+        FusionRefusal(first=first.key, second=second.key, reason="not worth it")
+        for first, second in pairwise(place.kernels)
+    )
+    return replace(record, regions=(replace(place, refusals=refusals),))
+
+
+RECORDS = (cpu_profile, gpu_profile, training_step, host_step, eager_step, refused_mlp)
 T = TypeVar("T")
 JsonPath = tuple[str | int, ...]
 
@@ -189,14 +205,21 @@ def outcome(call: Callable[[], T]) -> T | None:
 
 def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:
     """Everything that is printed of a profile, by name."""
-    views: tuple[dict[str, Any], ...] = ({}, {"wide": True}, {"group_by": "module"}, {"group_by": "source"})
+    views: tuple[dict[str, Any], ...] = (
+        {},
+        {"wide": True},
+        {"group_by": "module"},
+        {"group_by": "source"},
+        {"group_by": "shape"},
+    )
     for view in (*views, {"width": 40}):
         yield f"table {view}", partial(REPORTERS["table"].render, record, **view)
     for view in views:
         yield f"markdown {view}", partial(REPORTERS["markdown"].render, record, **view)
     for table in ("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities"):
         yield f"csv {table}", partial(REPORTERS["csv"].render, record, table=table)
-    yield "csv groups", partial(REPORTERS["csv"].render, record, group_by="module")
+    for group in ("module", "source", "shape"):
+        yield f"csv groups {group}", partial(REPORTERS["csv"].render, record, group_by=group)
     yield "json", partial(REPORTERS["json"].render, record)
     yield "what if", lambda: str(what_if(record, "*"))
 
@@ -207,6 +230,8 @@ def comparisons(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[s
     yield "diff narrow", lambda: render_diff(diff(after, before), width=40, every=True)
     yield "diff groups", lambda: render_diff(diff(before, after), group_by="shape")
     yield "diff markdown", lambda: markdown_diff(diff(before, after))
+    yield "diff markdown groups", lambda: markdown_diff(diff(before, after), group_by="op")
+    yield "diff csv groups", lambda: csv_diff(diff(before, after), group_by="shape")
     yield "diff json", lambda: json_diff(diff(before, after))
     for table in DIFF_TABLES:
         yield f"diff csv {table}", partial(csv_diff, diff(before, after), table=table)

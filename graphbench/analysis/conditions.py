@@ -42,19 +42,23 @@ def environment(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[s
     """What differs of environment, Inductor options, policy and ceilings, as (what, before, after)."""
     old, new = before.environment, after.environment
     names = [field.name for field in fields(old) if field.name not in (*_FIRST, "options", ESTIMATED)]
-    yield from _fields("", old, new, (*_FIRST, *names))
+    yield from _fields("", old, new, (*_FIRST, *names), "none")
     yield from _differing("option ", dict(old.options), dict(new.options), "not set")
-    yield from _fields("policy ", before.policy, after.policy, [field.name for field in fields(before.policy)])
+    yield from _fields(
+        "policy ", before.policy, after.policy, [field.name for field in fields(before.policy)], "not set"
+    )
     yield from _ceilings(before, after)
     if before.graphbench != after.graphbench:
         yield "graphbench", before.graphbench, after.graphbench
 
 
-def _fields(title: str, before: object, after: object, names: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+def _fields(
+    title: str, before: object, after: object, names: Iterable[str], absent: str
+) -> Iterator[tuple[str, str, str]]:
     for name in names:
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
-            yield f"{title}{name}", str(old), str(new)
+            yield f"{title}{name}", absent if old is None else str(old), absent if new is None else str(new)
 
 
 def _differing(

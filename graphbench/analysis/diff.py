@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from graphbench.analysis.conditions import environment, findings, notes, other_device
 from graphbench.analysis.diff_fusions import FusionDiffRow, fusion_pairs, fusion_rows
 from graphbench.analysis.diff_gaps import GapDiffRow, diff_gaps, judged_gaps
-from graphbench.analysis.diff_regions import pair_regions
-from graphbench.analysis.diff_rows import DiffRow, join, judged_pairs, node_rows
+from graphbench.analysis.diff_regions import other_calls, pair_regions
+from graphbench.analysis.diff_rows import OTHER_WORK, DiffRow, join, judged_pairs, node_rows
 from graphbench.analysis.diff_rule import Rule
 from graphbench.analysis.diff_totals import DiffTotal, totals
 from graphbench.analysis.digest import Digest
@@ -63,6 +63,7 @@ def diff(before: ProfileRecord, after: ProfileRecord, *, names: tuple[str, str] 
     grain_ns = max(verdict_grain_ns(before), verdict_grain_ns(after))
     pairs = pair_regions(before.regions, after.regions)
     joined = [join(old, new) for old, new in pairs]
+    other = other_calls(pairs)
     fusions = [fusion_pairs(entry) for entry in joined]
     count = sum(map(judged_pairs, joined)) + sum(map(len, fusions)) + judged_gaps(before, after)
     rule, digest = Rule.of(after.policy.timer, grain_ns, count), Digest()
@@ -74,7 +75,7 @@ def diff(before: ProfileRecord, after: ProfileRecord, *, names: tuple[str, str] 
         rule=rule,
         findings=tuple(findings(before, after)),
         environment=tuple(environment(before, after)),
-        totals=tuple(totals(before, after, grain_ns, unlike)),
+        totals=tuple(totals(before, after, grain_ns, unlike or (other and f"{OTHER_WORK}: {other}"))),
         rows=tuple(row for entry in nodes for row in entry),
         fusions=tuple(
             row

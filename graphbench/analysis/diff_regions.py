@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
+from graphbench.analysis.views import spec_text
 from graphbench.records import RegionRecord
 
 _RESUMED = re.compile(r"_at_\d+(_\d+)?$")
@@ -34,6 +35,27 @@ def pair_regions(before: Sequence[RegionRecord], after: Sequence[RegionRecord]) 
     partner = {new.key: old for old, new in pairs}
     found: list[Pair] = [(partner.get(region.key), region) for region in after]
     return found + [(region, None) for region in left]
+
+
+def other_calls(pairs: Sequence[Pair]) -> str:
+    """What of the calls of joined regions is not the same work: other inputs, or gradients on one side; "" for nothing.
+
+    Parameters do not count, which belong to the model, nor inputs where a graph was added or is gone: a new break cuts
+    the same work otherwise.
+    """
+    joined = [(old, new) for old, new in pairs if old is not None and new is not None]
+    if len(joined) < len(pairs):
+        return ""
+    for old, new in joined:
+        if old.ambient and new.ambient and old.ambient.grad_enabled != new.ambient.grad_enabled:
+            which = "before" if old.ambient.grad_enabled else "after"
+            return f"gradients are enabled only {which}"
+        specs = {entry.name: entry.spec for entry in old.inputs if entry.kind == "tensor"}
+        for entry in new.inputs:
+            given = specs.get(entry.name)
+            if given and entry.spec and (given.shape, given.dtype) != (entry.spec.shape, entry.spec.dtype):
+                return f"input {entry.name} is {spec_text(given)} before, {spec_text(entry.spec)} after"
+    return ""
 
 
 def _ops(region: RegionRecord) -> Hashable:

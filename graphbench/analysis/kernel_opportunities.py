@@ -102,7 +102,8 @@ def _far_from_limit(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
 
 def _tell_far(part: float, limit: Limit, call_ns: float) -> tuple[str, str]:
     bound = f" ({limit.bound})" if limit.bound != "launch" else ""  # the host's limit: another opportunity
-    what = f"reaches {format_percent(part, decimals=0)} of its limit{bound}"
+    reached = format_percent(part, decimals=0) if part >= 0.01 else "under 1 %"  # 0 % would say that it does nothing
+    what = f"reaches {reached} of its limit{bound}"
     return what, f"{format_duration(call_ns)} a call, {format_duration(limit.time_ns)} at the limit"
 
 

@@ -127,7 +127,10 @@ def limit_of(
 
 def _suspicion(bound: Bound, cache: CacheState | None) -> str:
     if bound == "compute":
-        return "over its limit: another arithmetic than counted, or fewer FLOPs than the formula says"
+        return (
+            "over its limit: another arithmetic than counted, fewer FLOPs than the formula says, or a "
+            "ceiling measured on a busy device"
+        )
     if bound == "latency":
         return "over its limit: shorter than any kernel measured for the ceiling"
     if cache == "warm":

@@ -32,9 +32,6 @@ class Interval:
         return Interval(p10_ns=self.p10_ns * factor, p50_ns=self.p50_ns * factor, p90_ns=self.p90_ns * factor)
 
 
-ZERO = Interval(p10_ns=0.0, p50_ns=0.0, p90_ns=0.0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelShare:
     """What a kernel's nodes cost eagerly: the part of their isolated times that falls to it.

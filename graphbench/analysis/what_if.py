@@ -85,7 +85,8 @@ class WhatIf:
 
     def lines(self) -> Iterator[str]:
         """The prediction in words, one sentence a line."""
-        what = "are gone" if math.isinf(self.factor) else f"take 1/{self.factor:g} of their time"
+        taken = f"1/{self.factor:g} of" if self.factor >= 1 else f"{1 / self.factor:g} times"
+        what = "are gone" if math.isinf(self.factor) else f"take {taken} their time"
         yield f"what if: {count_text(len(self.nodes), 'node')} of {self.pattern!r} {what}"
         whose = "step" if self.recorded else "regions, each run once"
         yield f"  in-graph, {whose}: {_change(self.before_ns, self.after_ns)}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, positive_int, say
+from graphbench.cli.show import read_profile
 from graphbench.errors import UsageError
 from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.units import format_duration, format_percent
@@ -44,8 +45,8 @@ class DiffCommand(Command[DiffOptions]):
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `diff`."""
-        parser.add_argument("before", type=Path, metavar="A", help="the profile to compare with")
-        parser.add_argument("after", type=Path, metavar="B", help="the profile to judge")
+        parser.add_argument("before", type=Path, metavar="A", help="the profile to compare with, or a run's directory")
+        parser.add_argument("after", type=Path, metavar="B", help="the profile to judge, or a run's directory")
         parser.add_argument(
             "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
         )
@@ -104,13 +105,12 @@ class DiffCommand(Command[DiffOptions]):
         """Render the comparison to stdout; judge it if asked to."""
         from graphbench.analysis.diff import diff, worst_regression
         from graphbench.collector import collector_paused
-        from graphbench.document import read
 
         names = (options.before.name, options.after.name)
         if names[0] == names[1]:  # two folders of `run --output-dir`
             names = (str(options.before), str(options.after))
         with collector_paused():
-            before, after = read(options.before), read(options.after)
+            before, after = read_profile(options.before), read_profile(options.after)
             result = diff(before, after, names=names)
             text = _rendered(result, options)
         emit(text)
@@ -122,7 +122,18 @@ class DiffCommand(Command[DiffOptions]):
                 hint="compare two profiles of one device",
                 subject="--fail-on-regression",
             )
-        worst = worst_regression(judged(result))
+        gate = judged(result)
+        entries: list[DiffRow | DiffTotal] = [*gate.totals, *gate.rows]
+        if not any(entry.verdict for entry in entries):
+            reasons = [entry.reason for entry in entries if entry.reason] or ["no time stands on both sides"]
+            raise UsageError(
+                f"--fail-on-regression: nothing was judged: {reasons[0]}",
+                hint="compare two profiles that were measured; graphbench show says what became of each",
+                subject="--fail-on-regression",
+            )
+        for doubt in unjudged(gate):
+            say(doubt)
+        worst = worst_regression(gate)
         if worst is None or worst.ratio is None or worst.ratio <= 1 + options.limit:
             return EXIT_OK
         for doubt in doubts(before, after):
@@ -153,6 +164,13 @@ def judged(result: Diff) -> Diff:
     from graphbench.analysis.diff_totals import EAGER_TOTALS
 
     return replace(result, totals=tuple(total for total in result.totals if total.name not in EAGER_TOTALS))
+
+
+def unjudged(gate: Diff) -> Iterator[str]:
+    """Whole runs that the baseline has and that could not be judged: a gate that passes does not speak for them."""
+    for total in gate.totals:
+        if total.before_ns is not None and total.verdict is None:
+            yield f"--fail-on-regression: the total of {total.name} was not judged: {total.reason}"
 
 
 def doubts(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:

@@ -42,7 +42,7 @@ def sides_named(names: Sequence[str]) -> tuple[Side, ...]:
     Raises:
         UsageError: fewer than two, one twice, or one that nothing goes by.
     """
-    if isinstance(names, str) or len(names) < 2:
+    if isinstance(names, str) or len(names) < 2 or not all(names):
         raise UsageError(
             f"configurations {names!r}: expected two or more names",
             hint="for instance eager, default, max-autotune",

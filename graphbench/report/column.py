@@ -22,8 +22,8 @@ class Column(Generic[RowT_contra]):
     Times are given in nanoseconds, fractions as 0 to 1; `None` is a missing value. `shown`: `always`; `several` where
     its values differ between rows; `nonzero` where any is not 0; with `wide`; or in `csv` only. A column without any
     value is shown in CSV only. Tables show `brief` where CSV lists more. A text column may be shortened by `shorten`,
-    down to `shrink` characters. Rows are sorted by `order`, where the value itself would sort wrongly. `missing` stands
-    for `None` in text.
+    down to `shrink` characters, and not at all where that is `None`. Rows are sorted by `order`, where the value itself
+    would sort wrongly. `missing` stands for `None` in text.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Column(Generic[RowT_contra]):
     kind: Kind
     get: Callable[[RowT_contra], object]
     shown: Shown = "always"
-    shrink: int = 8
+    shrink: int | None = 8
     shorten: Shorten = shorten
     brief: Callable[[RowT_contra], object] | None = None
     marks: Callable[[RowT_contra], str] | None = None

@@ -152,7 +152,7 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
         key="difference",
         kind="text",
         get=lambda row: difference_text(row.difference),
-        shrink=7,
+        shrink=None,
         order=_difference_size,
     ),
     Column(name="state", key="state", kind="text", get=lambda row: row.state, shown="csv"),

@@ -10,6 +10,7 @@ from graphbench.analysis.diff_gaps import GapDiffRow
 from graphbench.analysis.diff_groups import GroupDiffRow
 from graphbench.analysis.diff_rows import DiffRow
 from graphbench.analysis.diff_totals import DiffTotal
+from graphbench.analysis.roofline import OVER
 from graphbench.report.column import Column
 from graphbench.report.gaps_table import SHORT_PHASES
 from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_source, shorten_tail
@@ -54,6 +55,10 @@ def _bytes(name: str, key: str, get: Callable[[FusionDiffRow], float | None]) ->
 
 def _repeat_mark(row: DiffRow) -> str:
     return "=" if row.repeats else ""
+
+
+def _over_mark(part: float | None) -> str:
+    return "!" if part is not None and part > OVER else ""
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -145,7 +150,19 @@ GROUP_DIFF_COLUMNS: tuple[Column[GroupDiffRow], ...] = (
     Column(name="nodes\nafter", key="after_count", kind="number", get=lambda row: row.after_count),
     *_TIMES,
     Column(name="verdict", key="verdict", kind="text", get=lambda row: row.verdict, shrink=7),
-    Column(name="limit\nbefore", key="before_limit", kind="fraction", get=lambda row: row.before_limit),
-    Column(name="limit\nafter", key="after_limit", kind="fraction", get=lambda row: row.after_limit),
+    Column(
+        name="limit\nbefore",
+        key="before_limit",
+        kind="fraction",
+        get=lambda row: row.before_limit,
+        marks=lambda row: _over_mark(row.before_limit),
+    ),
+    Column(
+        name="limit\nafter",
+        key="after_limit",
+        kind="fraction",
+        get=lambda row: row.after_limit,
+        marks=lambda row: _over_mark(row.after_limit),
+    ),
     Column(name="left out", key="left_out", kind="number", get=lambda row: row.left_out, shown="nonzero"),
 )

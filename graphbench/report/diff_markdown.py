@@ -16,7 +16,7 @@ from graphbench.report.diff_columns import (
     GROUP_DIFF_COLUMNS,
     TOTAL_COLUMNS,
 )
-from graphbench.report.diff_table import LIMITS_EXPLAINED
+from graphbench.report.diff_table import limits_explained
 from graphbench.report.diff_words import (
     by_change,
     changed,
@@ -54,7 +54,8 @@ def markdown_diff(result: Diff, *, top: int | None = SHOWN, group_by: DiffGroupB
     shown_by = group_by or ("op" if result.devices is not None else None)
     if shown_by is not None:
         rows, total = group_diff(result, shown_by)
-        parts += [f"#### By {shown_by}", rows_table(GROUP_DIFF_COLUMNS, [*rows[:top], total]), escape(LIMITS_EXPLAINED)]
+        shown = [*rows[:top], total]
+        parts += [f"#### By {shown_by}", rows_table(GROUP_DIFF_COLUMNS, shown), escape(limits_explained(shown))]
     if group_by is None:
         parts += _section("What changed most: nodes", DIFF_COLUMNS, by_change(changed(result.rows), None), top)
         parts += _fusions(result, top)

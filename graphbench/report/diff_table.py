@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from graphbench.analysis.diff import Diff
-from graphbench.analysis.diff_groups import DiffGroupBy, group_diff
+from graphbench.analysis.diff_groups import DiffGroupBy, GroupDiffRow, group_diff
+from graphbench.analysis.roofline import OVER
 from graphbench.plaintext import clean
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column
@@ -34,9 +35,6 @@ from graphbench.units import count_text
 RowT = TypeVar("RowT")
 SHOWN_ROWS = 100
 """Rows of a table that are shown unless asked for otherwise: who compares wants what changed most."""
-LIMITS_EXPLAINED = (
-    "before, after: sums of isolated medians; limit: which part of what its own device can do at most was reached"
-)
 
 
 def render_diff(
@@ -69,6 +67,15 @@ def render_diff(
     lines += _gaps(result, top, width, every=every)
     lines += [clean(line) for line in reason_lines(result)]
     return wrap(lines, width)
+
+
+def limits_explained(rows: Sequence[GroupDiffRow]) -> str:
+    """What the columns of groups are; and what `!` is where it stands."""
+    over = any((row.before_limit or 0.0) > OVER or (row.after_limit or 0.0) > OVER for row in rows)
+    return (
+        "before, after: sums of isolated medians; limit: which part of what its own device can do at most was reached"
+        f"{'; !: beyond it, which no row can be: cache, ceilings or costs are not what they seem' if over else ''}"
+    )
 
 
 def conditions(result: Diff) -> list[str]:
@@ -123,7 +130,8 @@ def _gaps(result: Diff, top: int | None, width: int, *, every: bool) -> list[str
 def _groups(result: Diff, by: DiffGroupBy, top: int | None, width: int) -> list[str]:
     rows, total = group_diff(result, by)
     shown = rows if top is None else rows[:top]
-    return ["", _title(f"By {by}", shown, rows), _draw(GROUP_DIFF_COLUMNS, [*shown, total], width), LIMITS_EXPLAINED]
+    drawn = [*shown, total]
+    return ["", _title(f"By {by}", shown, rows), _draw(GROUP_DIFF_COLUMNS, drawn, width), limits_explained(drawn)]
 
 
 def _title(what: str, shown: Sequence[object], rows: Sequence[object], about: str = "") -> str:

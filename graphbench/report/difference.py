@@ -35,7 +35,7 @@ DIFFERENCE_COLUMN: Final[Column[HasDifference]] = Column(
     key="difference",
     kind="text",
     get=lambda row: difference_text(row.difference),
-    shrink=7,
+    shrink=None,
     marks=lambda row: "!" if is_wrong(row) else "",
 )
 """Marked where the result is wrong."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphbench.analysis.fusion_totals import FAR, AtLimit, FusionTotals, Removed
+from graphbench.analysis.roofline import OVER
 from graphbench.analysis.totals import BeforeAfter, Timed
 from graphbench.report.overview import names_text
 from graphbench.units import UNKNOWN, count_text, format_duration, format_percent, format_traffic
+
+BEYOND = "faster than at the limit, which cannot be: see suspicious"
 
 
 def fusion_lines(found: FusionTotals, before_after: Sequence[BeforeAfter]) -> Iterator[str]:
@@ -57,7 +60,8 @@ def _times(at_limit: AtLimit, before_after: Sequence[BeforeAfter]) -> str:
             f"of {at_limit.kernels} of {at_limit.timed} kernels, which take {format_duration(at_limit.fused_ns)}"
         )
     if at_limit.fused_ns:
-        notes.append(f"{format_percent(at_limit.limit_ns / at_limit.fused_ns)} reached")
+        reached = at_limit.limit_ns / at_limit.fused_ns
+        notes.append(f"{format_percent(reached)} reached" if reached <= OVER else BEYOND)
     return f"{' → '.join(told)} ({'; '.join(notes)})"
 
 

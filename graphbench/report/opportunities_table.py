@@ -151,7 +151,9 @@ def pay_off_lines(record: ProfileRecord) -> list[str]:
 
 def _answer(found: PayOff, *, each: bool) -> str:
     if found.calls is None:
-        return found.reason
+        known = None not in (found.compile_ns, found.eager_ns, found.compiled_ns)
+        eager, compiled = (format_duration(time_ns, digits=3) for time_ns in (found.eager_ns, found.compiled_ns))
+        return f"{found.reason}{f' (wall: {eager} eager, {compiled} compiled)' if known else ''}"
     what = "a call of each region" if each else "a call"
     calls = math.ceil(found.calls)
     times = f"{calls:,} call{'s' if calls > 1 else ''}"

@@ -81,9 +81,15 @@ def render_replacement(
 def _in_words(row: ReplacementRow) -> Iterator[str]:
     if row.saved_ns is None or row.predicted_ns is None:
         return
-    predicted = f"{format_duration(row.predicted_ns)} ({format_percent(row.predicted_part)})"
-    measured = f"{format_duration(row.saved_ns)} ({format_percent(row.saved_part)})"
-    yield f"{row.setting}: predicted to save {predicted}, saves {measured}: {row.verdict}"
+    predicted = _saving(row.predicted_ns, row.predicted_part, ("save", "cost"))
+    measured = _saving(row.saved_ns, row.saved_part, ("saves", "costs"))
+    yield f"{row.setting}: predicted to {predicted}, {measured}: {row.verdict}"
+
+
+def _saving(time_ns: float, part: float | None, words: tuple[str, str]) -> str:
+    """A saving, or what is lost where it is below 0, with its part of the whole: `saves 2 ms (10.0 %)`."""
+    size = f"{format_duration(abs(time_ns))} ({format_percent(None if part is None else abs(part))})"
+    return f"{words[0]} {size}" if time_ns >= 0 else f"{words[1]} {size} more"
 
 
 def _remarks(row: ReplacementRow) -> Iterator[str]:

@@ -174,6 +174,7 @@ def test_the_session_keeps_its_regions_and_hears_of_no_others() -> None:
     ("names", "message", "hint"),
     [
         (["eager"], "expected two or more names", "eager, default"),
+        (["eager", ""], "expected two or more names", "eager, default"),
         (["eager", "eager"], "'eager' is named twice", None),
         (["eager", "defalt"], "no configuration 'defalt'", "did you mean default?"),
         (["eager", "graphbench"], "graphbench compiles as Inductor does", "name the mode: default"),

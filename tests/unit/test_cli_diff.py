@@ -15,7 +15,7 @@ from graphbench.analysis.diff_totals import DiffTotal
 from graphbench.cli.diff import regression_text
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord, Side
 from graphbench.step_records import StepRecord
-from tests.factories import cpu_run, node, profile, region, steady
+from tests.factories import FAILED, cpu_run, node, profile, region, steady
 
 Script = Callable[[float | None], None]
 
@@ -40,7 +40,7 @@ def test_regression_of_a_total_says_so() -> None:
 @pytest.fixture
 def worst(monkeypatch: pytest.MonkeyPatch) -> Script:
     """Script the worst regression of a comparison of two equal profiles, `a` and `b`."""
-    monkeypatch.setattr(document, "read", lambda path: profile(subject=str(path)))
+    monkeypatch.setattr(document, "read", lambda path: profile(region([node("a", 100.0)]), subject=str(path)))
 
     def script(slowdown: float | None) -> None:
         found = None if slowdown is None else slower_row(slowdown)
@@ -130,6 +130,29 @@ def test_a_regression_on_a_shared_cpu_fails_and_says_so_first(
     told = capsys.readouterr().err.splitlines()
     assert told[0] == f"graphbench: {which}: {note}"
     assert told[1].startswith("graphbench: regression: r0/a:")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [profile(), profile(region([node("a", FAILED)])), profile(region([node("b", 100.0)]))],
+    ids=["empty", "failed", "other nodes"],
+)
+def test_a_gate_that_judged_nothing_does_not_pass(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], after: ProfileRecord
+) -> None:
+    before = profile(region([node("a", 100.0)]))
+    assert judge(monkeypatch, before, after) == 2
+    assert "error: --fail-on-regression: nothing was judged: " in capsys.readouterr().err
+
+
+def test_a_gate_names_the_whole_run_that_the_second_profile_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = profile(region([node("a", 100.0)], forward=side(100.0)))
+    after = profile(region([node("a", 100.0)], forward=Side(plain=FAILED)))
+    assert judge(monkeypatch, before, after) == 0
+    told = "--fail-on-regression: the total of compiled forward was not judged: after: "
+    assert capsys.readouterr().err.startswith(f"graphbench: {told}")
 
 
 def test_the_gate_says_what_it_judges(capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,6 +184,12 @@ def test_differences_of_environment_policy_and_options_are_listed() -> None:
     )
 
 
+def test_what_one_side_does_not_have_is_told_in_words() -> None:
+    before, after = of(), dataclasses.replace(of(), environment=environment(gpu="A GPU"))
+    after = dataclasses.replace(after, policy=dataclasses.replace(after.policy, repeat=3))
+    assert diff(before, after).environment == (("gpu", "none", "A GPU"), ("policy repeat", "not set", "3"))
+
+
 def test_totals_compare_plain_runs() -> None:
     (total,) = diff(of(plain_ns=100.0), of(plain_ns=130.0)).totals
     assert (total.name, total.ratio, total.verdict) == ("compiled forward", 1.3, "slower")

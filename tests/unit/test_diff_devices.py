@@ -121,3 +121,9 @@ def test_markdown_of_two_devices_has_the_table_by_op() -> None:
     text = markdown_diff(diff(on("Small", 1_000.0, 2.0), on("Large", 400.0, 5.0)))
     assert text.startswith("### graphbench diff\n\n**another device: Small -> Large; ratios, but no verdicts**\n")
     assert "#### By op" in text
+
+
+def test_a_limit_that_no_row_can_exceed_is_marked() -> None:
+    text = render_diff(diff(on("Small", 1_000.0, 2.0), on("Small", 1.0, 2.0)), group_by="op")
+    assert any("!" in line for line in text.splitlines() if line.startswith("total "))
+    assert "!: beyond it, which no row can be" in " ".join(text.split())

@@ -7,8 +7,8 @@ import dataclasses
 from graphbench.analysis.diff import diff
 from graphbench.analysis.diff_regions import pair_regions
 from graphbench.measurements import SourceLine
-from graphbench.records import InputRecord, RegionRecord
-from tests.factories import node, profile, region, spec
+from graphbench.records import Ambient, InputRecord, RegionRecord, Side
+from tests.factories import node, profile, region, spec, steady
 
 
 def at(key: str, *ops: str, function: str = "forward", batch: int = 4) -> RegionRecord:
@@ -72,3 +72,43 @@ def test_rows_and_notes_name_regions_by_the_second_profile() -> None:
         ("r1", "relu", "both"),
     ]
     assert result.notes == ("regions were renumbered: r1 is now r0, r0 is now r1",)
+
+
+# whole runs
+
+
+def run(ns: float, *, batch: int = 4) -> RegionRecord:
+    return dataclasses.replace(at("r0", "mm", batch=batch), forward=Side(plain=steady(ns)))
+
+
+def test_a_whole_run_on_other_inputs_is_not_the_same_work() -> None:
+    (total,) = diff(profile(run(100.0)), profile(run(200.0, batch=8))).totals
+    assert (total.ratio, total.verdict) == (2.0, None)
+    assert total.reason == "not the same work: input x is f32[4,8] before, f32[8,8] after"
+
+
+def test_a_new_graph_break_does_not_keep_whole_runs_from_being_judged() -> None:
+    after = [run(100.0, batch=8), dataclasses.replace(run(100.0), key="r1")]
+    (total,) = diff(profile(run(100.0)), profile(*after)).totals
+    assert total.verdict == "slower"
+
+
+def test_training_against_inference_is_not_the_same_work() -> None:
+    def graded(enabled: bool) -> RegionRecord:
+        state = Ambient(
+            grad_enabled=enabled,
+            inference_mode=False,
+            autocast=(),
+            autocast_cache=True,
+            default_dtype="float32",
+            fp32_precision=(),
+            deterministic=False,
+            deterministic_warn_only=False,
+            sdpa_backends=(),
+            flags=(),
+            num_threads=2,
+        )
+        return dataclasses.replace(run(100.0 + 100.0 * enabled), ambient=state)
+
+    (total,) = diff(profile(graded(False)), profile(graded(True))).totals
+    assert (total.verdict, total.reason) == (None, "not the same work: gradients are enabled only after")

@@ -203,6 +203,7 @@ def test_a_column_that_is_neither_a_list_nor_the_index_of_one_is_named(column: o
         (None, "columns[1]"),
         ({"f8": "AAAAAAAA8H8="}, "columns[1][0]"),
         ([1, "2"], "columns[1][1]"),
+        ([0.5, 10**400], "columns[1][1]"),
     ],
 )
 def test_a_damaged_column_of_the_pool_is_named(column: object, field: str) -> None:

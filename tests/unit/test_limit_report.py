@@ -17,7 +17,7 @@ from graphbench.records import ProfileRecord
 from graphbench.report.csv_report import CsvReporter
 from graphbench.report.heading import ceiling_lines
 from graphbench.report.markdown import MarkdownReporter
-from tests.cost_samples import HIDDEN_BYTES, POINTWISE, gated_mlp
+from tests.cost_samples import HIDDEN_BYTES, POINTWISE, gated_ceilings, gated_mlp
 from tests.factories import ceilings, executes, kernel, node, profile, region, spec, steady, worked
 from tests.samples import cpu_profile, gpu_profile, moves
 
@@ -57,6 +57,15 @@ def test_the_summary_says_what_fusion_removed() -> None:
     assert line_of(text, "fusion:") == (
         "fusion: eager 235.0 µs → unfused 295.0 µs → fused 200.0 µs → at the limit 148.2 µs (74.1 % reached)"
     )
+
+
+def test_what_is_faster_than_its_limit_is_never_told_as_reached() -> None:
+    low = tuple(
+        dataclasses.replace(entry, value=entry.value / 10) if entry.kind != "launch" else entry
+        for entry in gated_ceilings()
+    )
+    line = line_of(Profile(gated_mlp(ceilings=low)).table(), "fusion:")
+    assert line.endswith("(faster than at the limit, which cannot be: see suspicious)")
 
 
 def test_sums_of_some_rows_say_of_how_many() -> None:

@@ -153,6 +153,11 @@ def test_a_place_that_is_faster_in_the_graph_takes_nothing_from_the_gain_of_equa
 # --- far from limit
 
 
+def test_less_than_one_percent_of_the_limit_is_not_told_as_none() -> None:
+    found = only(on_gpu([node("gelu")], [made("poi", 10_000_000.0, *moves(20_000, 20_000))]), "far from limit")
+    assert found.what == "reaches under 1 % of its limit (memory)"
+
+
 def test_a_kernel_far_from_its_limit_could_give_what_is_beyond_it() -> None:
     found = only(on_gpu([node("gelu")], [made("poi", 100_000.0, *moves(20_000, 20_000))]), "far from limit")
     assert found.gain_ns == pytest.approx(60_000.0)

@@ -82,3 +82,8 @@ def test_regions_with_another_answer_than_all_together_are_named() -> None:
 
 def test_where_nothing_was_compiled_there_is_no_line() -> None:
     assert pay_off_lines(profile()) == []
+
+
+def test_compiling_that_never_pays_says_by_which_wall_times() -> None:
+    (line,) = pay_off_lines(profile(compiled(1e6, 3e6, 1_000_000)))
+    assert line.endswith("a compiled call takes longer than eager (wall: 1.00 ms eager, 3.00 ms compiled)")

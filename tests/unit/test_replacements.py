@@ -77,6 +77,11 @@ def test_predicted_and_measured_stand_side_by_side() -> None:
     assert "in graph: predicted to save 800.0 ns (10.0 %), saves 2.000 µs (25.0 %): faster" in text
 
 
+def test_a_candidate_that_is_slower_is_said_to_cost_time() -> None:
+    text = rendered(pair("alone", 1000.0, 2000.0), pair("in graph", 8000.0, 10000.0, predicted_ns=-800.0))
+    assert "in graph: predicted to cost 800.0 ns (10.0 %) more, costs 2.000 µs (25.0 %) more: slower" in text
+
+
 def test_how_many_kernels_there_are_before_and_after_is_told() -> None:
     lines = rendered(pair("in graph", 8000.0, 6000.0, kernels=(2, 3))).splitlines()
     assert any(line.startswith("in graph") and "2 → 3" in line for line in lines)

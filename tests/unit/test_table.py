@@ -294,6 +294,13 @@ def test_limits_take_the_room_of_host_times_and_ratios() -> None:
     assert "ratio" in table(gpu_profile(), wide=True)
 
 
+def test_a_difference_is_a_number_and_never_cut() -> None:
+    wrong = Comparison(equal=False, max_abs=8.3e-7)
+    nodes = [node("a_node_with_a_name_of_some_length", 5.0)]
+    made = [kernel("triton_poi_fused_with_a_very_long_name", 5.0, difference=wrong)]
+    assert "8.3e-07" in table(profile(region(nodes, made)), width=40)
+
+
 def test_top_cuts_the_table_and_says_so() -> None:
     text = table(cpu_profile(), top=2)
     assert "Nodes, isolated (2 of 5, sorted by cost)" in text

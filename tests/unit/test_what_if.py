@@ -148,3 +148,9 @@ def test_the_text_names_the_shared_kernels_and_the_assumption() -> None:
     assert "kernels shared with other nodes: forward/gelu_add:0 (75 %, with add_0)" in text
     assert "assumed: kernels stay as they are" in text
     assert "96.00 µs -> 90.00 µs (-6.2 %" in text
+
+
+def test_a_factor_below_one_makes_nodes_take_longer_and_says_how_long() -> None:
+    assert str(what_if(sample(), "layers.*.mlp.act", 0.5)).startswith(
+        "what if: 2 nodes of 'layers.*.mlp.act' take 2 times their time\n"
+    )

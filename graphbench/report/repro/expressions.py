@@ -28,11 +28,15 @@ _DEVICE: Final = re.compile(r"(cpu|cuda|xpu|mps|hpu|meta)(:\d{1,4})?")
 _STRING: Final = re.compile(r"[A-Za-z0-9_ ,.:>-]{0,200}")  # equations, modes and devices; no path goes in
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}")
 _FUNCTION: Final = re.compile(
-    r"torch\.((nn\.functional|functional|special|fft|linalg|_VF|_C\._nn|_C\._fft|_C\._linalg|_C\._special)\.)?[a-z_]\w{0,80}"
+    r"torch\.((nn\.functional|functional|special|fft|linalg|_VF|_C\._nn|_C\._fft|_C\._linalg|_C\._special)\.)?(?!__)"
+    r"[a-z_]\w{0,80}"
     r"|torch\.ops\.(aten|prims)\.\w{1,80}(\.\w{1,80})?",
     re.ASCII,
 )
-_NO_OP: Final = re.compile(r"load|save|file|compile|import|export|package|hub|jit|script|ir_module|register|library")
+_NO_OP: Final = re.compile(
+    r"load|save|file|compile|import|export|package|hub|jit|script|module|register|library|storage|cdata|dlpack|buffer|"
+    r"multiprocessing"
+)
 _ATTRIBUTES: Final = _words("T mT H mH real imag shape dtype device ndim")
 _OPERATORS: Final = _words(
     "abs add and_ eq floordiv ge getitem gt iadd iand ifloordiv imod imul inv invert ior ipow isub "

@@ -20,7 +20,6 @@ from graphbench.report.repro.rows import Row, find_row
 from graphbench.report.repro.state import state_before, state_below
 
 ALIGNMENT_BYTES: Final = 64
-_WIDTH: Final = 118
 _DIGITS: Final = re.compile(r"(\d+)(?:_|fn|$)")
 _OPTION: Final = re.compile(r"[a-z_][a-z0-9_.]{0,80}")
 _NO_OPTIONS: Final = ("triton.cudagraphs", "triton.cudagraph_trees")  # kernels were measured outside their replay
