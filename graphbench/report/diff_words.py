@@ -31,11 +31,21 @@ def headline(result: Diff) -> str:
     if judged:
         return "; ".join(_total_text(total) for total in sorted(judged, key=lambda total: _TOLD[str(total.verdict)]))
     if not any((changed(result.rows), changed(result.fusions), changed(result.gaps))):
-        judged_rows: list[DiffTotal | DiffRow | FusionDiffRow] = [*compiled, *result.rows, *result.fusions]
-        unclear = any(row.verdict == "unclear" for row in judged_rows)
-        return "no difference beyond the noise" if unclear else "no difference"
+        return _alike(compiled, result)
     told = ", ".join(f"{total.name} {total.verdict or 'not compared'}" for total in compiled)
     return f"rows differ, no whole run is faster or slower{f' ({told})' if told else ''}"
+
+
+def _alike(compiled: Sequence[DiffTotal], result: Diff) -> str:
+    """The verdict where no row tells of a difference: what could not be compared is not the same."""
+    judged: list[DiffTotal | DiffRow | FusionDiffRow | GapDiffRow]
+    judged = [*compiled, *result.rows, *result.fusions, *result.gaps]
+    if not any(entry.verdict for entry in judged):
+        return "nothing could be compared"
+    missing = ", ".join(f"{total.name} not compared" for total in compiled if total.verdict is None)
+    unclear = any(entry.verdict == "unclear" for entry in judged)
+    found = "no difference beyond the noise" if unclear else "no difference"
+    return f"{found} ({missing})" if missing else found
 
 
 def _total_text(total: DiffTotal) -> str:

@@ -19,6 +19,7 @@ from graphbench.records import SHARED_CPU_NOTE, KernelRecord, NodeRecord, Profil
 from graphbench.report.diff_data import csv_diff, json_diff
 from graphbench.report.diff_markdown import markdown_diff
 from graphbench.report.diff_table import render_diff
+from graphbench.report.diff_words import headline
 from tests.factories import FAILED, environment, executes, kernel, node, profile, region, spec, steady
 from tests.samples import cpu_profile, gpu_profile
 
@@ -127,6 +128,24 @@ def test_one_side_that_failed_does_not_hide_the_other() -> None:
     assert "note: after: r0 (out of memory) not measured" in text
     assert "– compiled forward: after: ran out of memory" in text
     assert [(row.change, row.before_ns) for row in result.rows] == [("gone", 100.0)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (profile(), profile(), "nothing could be compared"),
+        (profile(region([node("a", 1.0)])), profile(region([node("a", FAILED)])), "nothing could be compared"),
+        (
+            profile(region([node("a", 1.0)], forward=Side(plain=steady(1.0)))),
+            profile(region([node("a", 1.0)], forward=Side(plain=FAILED))),
+            "no difference (compiled forward not compared)",
+        ),
+    ],
+)
+def test_what_could_not_be_compared_is_not_told_as_no_difference(
+    before: ProfileRecord, after: ProfileRecord, told: str
+) -> None:
+    assert headline(diff(before, after)) == told
 
 
 def test_markdown_escapes_names() -> None:

@@ -15,6 +15,7 @@ from graphbench.measurements import Comparison, Measurement
 from graphbench.records import Fate, NodeRole, ProfileRecord, Side
 from graphbench.report import REPORTERS, names
 from graphbench.step_records import StepRecord, StepRow
+from tests.cost_samples import gated_mlp
 from tests.factories import cpu_run, device_run, executes, kernel, measurement, node, profile, region, steady
 from tests.samples import cpu_profile, gpu_profile
 
@@ -295,10 +296,13 @@ def test_limits_take_the_room_of_host_times_and_ratios() -> None:
 
 
 def test_a_difference_is_a_number_and_never_cut() -> None:
-    wrong = Comparison(equal=False, max_abs=8.3e-7)
-    nodes = [node("a_node_with_a_name_of_some_length", 5.0)]
-    made = [kernel("triton_poi_fused_with_a_very_long_name", 5.0, difference=wrong)]
-    assert "8.3e-07" in table(profile(region(nodes, made)), width=40)
+    record = gated_mlp()
+    off = Comparison(equal=False, max_abs=8.3e-7)
+    kernels = tuple(dataclasses.replace(entry, difference=off) for entry in record.regions[0].kernels)
+    place = dataclasses.replace(record.regions[0], kernels=kernels)
+    text = table(dataclasses.replace(record, regions=(place,)), width=60)
+    shown = text[text.index("\nFusions") :].splitlines()
+    assert sum(line.endswith(" 8.3e-07") for line in shown) == len(kernels)
 
 
 def test_top_cuts_the_table_and_says_so() -> None:
