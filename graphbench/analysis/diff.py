@@ -99,9 +99,12 @@ def _check_policies(before: ProfileRecord, after: ProfileRecord) -> None:
             raise UsageError(f"cannot compare profiles of different {what}: {a} and {b}", hint=hint, subject=what)
 
 
-def worst_regression(result: Diff) -> DiffRow | DiffTotal | None:
-    """The node or total with the largest ratio of those whose verdict is `slower`, else `None`."""
-    judged: list[DiffRow | DiffTotal] = [*result.rows, *result.totals]
+Judged = DiffRow | FusionDiffRow | DiffTotal
+
+
+def worst_regression(result: Diff) -> Judged | None:
+    """The node, fusion or total with the largest ratio of those whose verdict is `slower`, else `None`."""
+    judged: list[Judged] = [*result.rows, *result.fusions, *result.totals]
     slower = [(entry.ratio, entry) for entry in judged if entry.verdict == "slower" and entry.ratio is not None]
     return max(slower, key=lambda found: found[0])[1] if slower else None
 

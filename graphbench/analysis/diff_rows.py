@@ -13,7 +13,7 @@ from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Verdict
 from graphbench.analysis.views import source_text, spec_text
 from graphbench.measurements import Measurement, TensorSpec
-from graphbench.records import NodeRecord, Phase, RegionRecord
+from graphbench.records import VIEW, NodeRecord, Phase, RegionRecord
 
 Change = Literal["both", "added", "gone"]
 NodePair = tuple[NodeRecord | None, NodeRecord | None]
@@ -183,6 +183,8 @@ class _Rows:
         return None if summary is None else Timed.of(summary)
 
     def _why_not(self, old: NodeRecord, new: NodeRecord, phase: Phase) -> str:
+        if phase == "forward" and old.kind == new.kind == "view":
+            return VIEW  # what its call costs the host is no time of the model's
         left, right = isolated(old, phase), isolated(new, phase)
         for which, measured in (("before", left), ("after", right)):
             if measured.samples is None:

@@ -15,7 +15,7 @@ from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.views import NodeRow
 from graphbench.records import RegionRecord
 
-FAR: Final = 0.5
+FAR: Final = 0.7
 """A kernel below this part of its limit is far from it."""
 
 Suspicion = tuple[str, tuple[str, ...]]

@@ -12,6 +12,7 @@ from typing import Final
 from graphbench.analysis.attention import attention_opportunities
 from graphbench.analysis.costs import post_grad_cost
 from graphbench.analysis.fusion import FusionRow
+from graphbench.analysis.fusion_totals import FAR
 from graphbench.analysis.missed import MissedFusion, missed_fusions
 from graphbench.analysis.opportunity import Found, OpportunityKind, Scene
 from graphbench.analysis.roofline import Limit
@@ -19,8 +20,6 @@ from graphbench.analysis.unfused import moves_nothing
 from graphbench.records import KernelRecord
 from graphbench.units import count_text, format_bytes, format_duration, format_percent
 
-FAR: Final = 0.7
-"""Kernels that reach less than this part of their limit are told."""
 SLOWER: Final = 1.05
 """A kernel is told to be slower than its post-grad nodes one by one from this ratio on."""
 COPIES: Final = frozenset({"clone", "copy", "contiguous"})

@@ -15,10 +15,8 @@ from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
-    from graphbench.analysis.diff import Diff
+    from graphbench.analysis.diff import Diff, Judged
     from graphbench.analysis.diff_groups import DiffGroupBy
-    from graphbench.analysis.diff_rows import DiffRow
-    from graphbench.analysis.diff_totals import DiffTotal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +71,9 @@ class DiffCommand(Command[DiffOptions]):
             type=percent,
             metavar="PERCENT",
             help="exit with 5 if anything judged became slower by more than this, for instance 5%%; judged are the "
-            "verdicts of nodes and the totals of compiled forwards, compiled backwards and steps, not the eager total, "
-            "which is shown; a difference within the noise is `unclear` and passes; the more rows are judged, the "
-            "larger is the noise, so that at most 1%% of comparisons of the same code fail",
+            "verdicts of nodes and fusions and the totals of compiled forwards, compiled backwards and steps, not the "
+            "eager total, which is shown; a difference within the noise is `unclear` and passes; the more rows are "
+            "judged, the larger is the noise, so that at most 1%% of comparisons of the same code fail",
         )
 
     def read_options(self, arguments: argparse.Namespace) -> DiffOptions:
@@ -123,7 +121,7 @@ class DiffCommand(Command[DiffOptions]):
                 subject="--fail-on-regression",
             )
         gate = judged(result)
-        entries: list[DiffRow | DiffTotal] = [*gate.totals, *gate.rows]
+        entries: list[Judged] = [*gate.totals, *gate.rows, *gate.fusions]
         if not any(entry.verdict for entry in entries):
             reasons = [entry.reason for entry in entries if entry.reason] or ["no time stands on both sides"]
             raise UsageError(
@@ -181,10 +179,11 @@ def doubts(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
                 yield f"{which}: {note}"
 
 
-def regression_text(worst: DiffRow | DiffTotal, limit: float) -> str:
+def regression_text(worst: Judged, limit: float) -> str:
     """Which row became slower, from what to what, and what was allowed."""
     region = getattr(worst, "region", None)
-    backward = "the backward of " if getattr(worst, "phase", "forward") == "backward" else ""
+    of_node = not hasattr(worst, "kernels_after")  # a kernel's name has its phase
+    backward = "the backward of " if of_node and getattr(worst, "phase", "forward") == "backward" else ""
     name = f"{backward}{region}/{worst.name}" if region is not None else f"the total of {worst.name}"
     slowdown = None if worst.ratio is None else worst.ratio - 1
     return (

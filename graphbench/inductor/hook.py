@@ -258,7 +258,7 @@ def graph_inputs(graph: fx.Graph, phase: Phase) -> tuple[GraphInput, ...]:
 def _returned(graph: fx.Graph) -> set[fx.Node]:
     """What a graph returns, and what that is a view of."""
     found: set[fx.Node] = set()
-    for node in graph.output_node().all_input_nodes:
+    for node in [source for output in graph.find_nodes(op="output") for source in output.all_input_nodes]:
         found.add(node)
         while (_is_view(node) or node.target is operator.getitem) and node.all_input_nodes:
             node = node.all_input_nodes[0]

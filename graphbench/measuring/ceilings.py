@@ -6,13 +6,14 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import torch
 
+from graphbench.analysis.stats import quantile
 from graphbench.arguments import check_type
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import read_bounded, write_whole
@@ -29,6 +30,8 @@ FILE_NAME: Final = "ceilings.json"
 MOST_DAYS: Final = 30
 """After so many days what was measured is measured again."""
 MOST_BYTES: Final = 1 << 20
+OUTDONE: Final = 1.25
+"""A ceiling that a row exceeds by so much was too low."""
 UNTIMED: Final = ("fake",)
 
 
@@ -36,7 +39,7 @@ def ceilings_of(
     timer: Timer,
     device: torch.device,
     measured_on: Environment,
-    regions: Iterable[RegionRecord],
+    regions: Sequence[RegionRecord],
     *,
     locked_mhz: int | None,
     fresh: bool,
@@ -64,6 +67,8 @@ def ceilings_of(
     store = CeilingStore.open()
     key = key_of(measured_on, timer.name, locked_mhz)
     known = () if fresh else store.recall(key, name, now)
+    if outdone(known, regions):
+        known = ()  # what a row does, the device can do: it was measured on a bad day
     wanted = arithmetics_of(regions) - {entry.arithmetic for entry in known if entry.kind == "matmul"}
     if known and not wanted:
         return known, ()
@@ -82,13 +87,30 @@ def ceilings_of(
     return (*known, *found.ceilings), tuple(notes)
 
 
+def outdone(known: Iterable[Ceiling], regions: Iterable[RegionRecord]) -> bool:
+    """Whether some row's products are faster than a ceiling says that any can be, by more than chance."""
+    rates = {entry.arithmetic: entry.value for entry in known if entry.kind == "matmul"}
+    for measured in _measured(regions):
+        work, samples = measured.work, measured.samples
+        if work is None or not work.flops or samples is None or not min(samples.busy_ns):
+            continue
+        rate = rates.get(work.arithmetic)
+        if rate is not None and work.flops / quantile(samples.busy_ns, 0.5) * 1e9 > OUTDONE * rate:
+            return True
+    return False
+
+
+def _measured(regions: Iterable[RegionRecord]) -> Iterator[Measurement]:
+    for region in regions:
+        yield from (node.isolated for node in region.nodes)
+        yield from (node.backward_isolated for node in region.nodes)
+        yield from (node.isolated for node in region.post_grad)
+
+
 def arithmetics_of(regions: Iterable[RegionRecord]) -> set[str]:
     """What the products of all measured rows are done in."""
-    measured: list[Measurement] = []
-    for region in regions:
-        measured += [*(node.isolated for node in region.nodes), *(node.isolated for node in region.post_grad)]
-        measured += [node.backward_isolated for node in region.nodes]
-    return {entry.work.arithmetic for entry in measured if entry.work is not None and entry.work.arithmetic}
+    works = (measured.work for measured in _measured(regions))
+    return {work.arithmetic for work in works if work is not None and work.arithmetic}
 
 
 def key_of(measured_on: Environment, timer: str, locked_mhz: int | None) -> str:

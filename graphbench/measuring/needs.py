@@ -56,6 +56,10 @@ def needed_bytes(
 
 
 def scattered_bytes(touched: Mapping[str, Touched], executed: Sequence[str], whole: int) -> int | None:
-    """Bytes that a kernel puts into a value of `whole` bytes that others began; `None` where it writes all of it."""
-    found = [entry for name in executed if (entry := touched.get(name)) and entry.scattered and entry.made == whole]
+    """Bytes that a kernel puts into a value of `whole` bytes that others began; `None` where it writes all of it.
+
+    A node that scatters makes the whole value anew, or in place no more than what it scatters.
+    """
+    nodes = [entry for name in executed if (entry := touched.get(name)) and entry.scattered]
+    found = [entry for entry in nodes if entry.made in (whole, entry.scattered)]
     return min(whole, sum(entry.scattered for entry in found)) if found else None

@@ -124,8 +124,8 @@ class GraphTraffic:
         self._note(row, [(span, site.target or "" if only and span.written else "") for span in spans], slice_)
 
     def _scattered(self, span: Span, slice_: Slice) -> Span:
-        """Of memory that another kernel began, and into which this one scatters, no more than that is touched."""
-        began = any(entry.writer for entry, _ in self.contents.at(span.first, span.end))
+        """Of memory that has content already no more is touched than what is scattered there."""
+        began = bool(self.contents.at(span.first, span.end))
         part = scattered_bytes(self.touched, slice_.executed, span.written) if span.written and began else None
         return span if part is None else span._replace(read=part, written=part)
 

@@ -20,6 +20,7 @@ import graphbench
 
 TRIALS = 20
 PER_PROCESS = 7
+MEASURE_MS = 30.0
 CHILD_LIMIT_S = 240.0
 JUDGED = ("faster", "slower")
 
@@ -37,7 +38,8 @@ def measure_and_save(paths: list[Path]) -> None:
         for _ in range(2):
             model(torch.randint(0, 1000, (8, 64), device=device))
     for path in paths:
-        graphbench.measure(subject="demo", progress=False, ceilings="off").save(path)
+        found = graphbench.measure(subject="demo", progress=False, ceilings="off", warmup_ms=5.0, measure_ms=MEASURE_MS)
+        found.save(path)
 
 
 def compared(paths: list[Path]) -> dict[str, Any]:

@@ -132,6 +132,13 @@ def test_a_product_that_takes_long_is_not_tried_larger(monkeypatch: pytest.Monke
     assert [entry.how for entry in result.ceilings] == ["product of two 64x64 matrices"]
 
 
+def test_a_ceiling_that_a_row_exceeds_is_measured_again() -> None:
+    slow = dataclasses.replace(PRODUCT, value=100.0)  # FLOP per second, where a row does two in 10 ns
+    CeilingStore.open().keep(key_of(environment(), "wallclock", None), (COPY, slow))
+    ceilings, _ = found()
+    assert not any(entry.cached for entry in ceilings)
+
+
 def test_after_a_month_it_is_measured_again() -> None:
     found()
     again, _ = found(now="2026-04-05T05:06:07+00:00")

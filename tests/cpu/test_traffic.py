@@ -176,3 +176,13 @@ def test_a_users_own_op_has_traffic_though_its_flops_are_not_known() -> None:
     kernel = only_kernel(lambda x: double(x), torch.ones(128, 64))
     assert (kernel.kind, kernel.untold) == ("custom", "")
     assert [(t.read_bytes, t.written_bytes) for t in kernel.traffic] == [(128 * 64 * 4, 0), (0, 128 * 64 * 4)]
+
+
+def test_of_a_cache_that_is_updated_in_place_the_new_rows_are_written() -> None:
+    graphbench.reset()
+    update = torch.compile(lambda cache, rows, values: cache.index_copy_(0, rows, values), backend="graphbench")
+    with torch.no_grad():
+        update(torch.zeros(1000, 64), torch.tensor([3, 7]), torch.randn(2, 64))
+    (region,) = graphbench.measure(repeat=2, warmup=1, ceilings="off", progress=False).record.regions
+    graphbench.reset()
+    assert sum(entry.written_bytes for kernel in region.kernels for entry in kernel.traffic) == 2 * 64 * 4

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from graphbench.analysis.diff import diff
+from graphbench.analysis.diff import diff, worst_regression
 from graphbench.analysis.diff_fusions import FusionDiffRow
 from graphbench.measurements import Measurement
 from graphbench.records import KernelRecord, NodeRole, PostGradNode, ProfileRecord, Traffic
@@ -160,3 +160,15 @@ def test_fusions_follow_nodes_that_were_renamed() -> None:
 
     (row,) = fusions(named("h", "y"), named("hidden", "out"))
     assert (row.change, row.nodes) == ("same", ("hidden", "out"))
+
+
+def test_the_gate_sees_a_fusion_that_became_slower() -> None:
+    worst = worst_regression(diff(of(fused("k", "ab", 100.0)), of(fused("k", "ab", 200.0))))
+    assert isinstance(worst, FusionDiffRow)
+    assert worst.ratio == 2.0
+
+
+def test_a_view_is_not_judged_by_what_its_call_costs_the_host() -> None:
+    before, after = (profile(region([node("view", ns, kind="view")])) for ns in (900.0, 5_000.0))
+    (row,) = diff(before, after).rows
+    assert (row.verdict, row.reason) == (None, "a view")

@@ -60,3 +60,7 @@ def test_a_scatter_touches_what_its_index_names() -> None:
     assert scattered_bytes(touched, ["mul", "index_put"], 1000) == 40
     assert scattered_bytes(touched, ["mul"], 1000) is None
     assert scattered_bytes(touched, ["index_put"], 500) is None  # another value than the one scattered into
+
+
+def test_a_scatter_in_place_makes_no_more_than_it_touches() -> None:
+    assert scattered_bytes({"index_put_": Touched(made=40, scattered=40)}, ["index_put_"], 1000) == 40
