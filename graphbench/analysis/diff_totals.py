@@ -109,6 +109,6 @@ def _total(
         name=name,
         before_ns=quantile(before, 0.5) if before else None,
         after_ns=quantile(after, 0.5) if after else None,
-        verdict=compare_runs(before, after, Rule.of(timer, grain_ns)) if both and not reason else None,
+        verdict=compare_runs(before, after, Rule.of_whole_runs(timer, grain_ns)) if both and not reason else None,
         reason=reason if both or reason else "only one of them timed whole steps",
     )

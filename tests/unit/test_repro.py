@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from graphbench import cli, document
-from graphbench.device_records import DeviceKernel
+from graphbench.device_records import DeviceKernel, TritonConfig
 from graphbench.errors import UsageError
 from graphbench.measurements import CacheState, JsonValue, Measurement, TensorSpec
 from graphbench.records import Ambient, AutocastState, GraphInput, InputRecord, NodeRecord, ProfileRecord
 from graphbench.report.repro import ncu_command, repro
 from graphbench.report.repro.bounds import Step, bounds
 from graphbench.report.repro.rows import find_row
+from graphbench.report.repro.script import _configuration
 from tests import factories
 from tests.hostile import FORGED, TEXTS
 from tests.step_samples import training_step
@@ -427,3 +428,11 @@ def test_export_as_ncu_prints_the_command_that_runs_the_script(
     assert cli.main(["export", str(file), "--row", "linear", "--format", "ncu", "-o", str(script)]) == 0
     assert capsys.readouterr().out == ncu_command(document.read(file), "linear", str(script)) + "\n"
     assert script.is_file()
+
+
+def test_the_script_of_a_generated_kernel_says_what_the_profiles_was_tuned_to() -> None:
+    config = TritonConfig(num_warps=8, num_stages=1, blocks=(("XBLOCK", 512), ('"""\nimport os', 1)))
+    lines = list(
+        _configuration(dataclasses.replace(factories.kernel("triton_poi_0", 1.0, kind="triton"), config=config))
+    )
+    assert lines == ["In the profile it ran with XBLOCK 512, 8 warps."]

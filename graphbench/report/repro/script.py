@@ -104,6 +104,7 @@ def _head(row: Row, draft: Draft) -> Iterator[str]:
     if isinstance(row.of, KernelRecord) and draft.compiled:
         yield "The kernel is compiled anew from the post-grad nodes that it executes: Inductor may choose differently"
         yield "than in the whole graph. On the CPU the time includes the guards and the wrapper of torch.compile."
+        yield from _configuration(row.of)
     yield '"""'
     yield ""
     yield from ("import contextlib", "import gc", "import operator", "import statistics", "import sys", "import time")
@@ -112,6 +113,14 @@ def _head(row: Row, draft: Draft) -> Iterator[str]:
     yield "import torch"
     if "torch.ops.prims.inductor_" in "".join([*draft.lines, draft.result]):
         yield "import torch._inductor.inductor_prims  # registers the ops"
+
+
+def _configuration(kernel: KernelRecord) -> Iterator[str]:
+    """What Triton's autotuner chose for the kernel of the profile; another choice is another time."""
+    config = kernel.config
+    if config is not None:
+        blocks = [f"{name} {value}" for name, value in config.blocks if name.isascii() and name.isidentifier()]
+        yield f"In the profile it ran with {', '.join([*blocks, f'{config.num_warps} warps'])}."
 
 
 def _budget(record: ProfileRecord) -> Iterator[str]:
