@@ -8,15 +8,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from graphbench import document
-from graphbench.analysis.diff import diff as _diff
 from graphbench.arguments import Stateful, check_type, checked_path, owners_of_state
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
-from graphbench.report.base import RenderOptions
-from graphbench.report.profile_diff import ProfileDiff as ProfileDiff
-from graphbench.report.repro import repro
-from graphbench.report.table import TableReporter
 from graphbench.units import count_text
 
 if TYPE_CHECKING:
@@ -27,6 +22,8 @@ if TYPE_CHECKING:
     from graphbench.analysis.opportunity import Opportunity
     from graphbench.analysis.what_if import WhatIf
     from graphbench.comparing.table import ImplementationTable
+    from graphbench.report.base import RenderOptions
+    from graphbench.report.profile_diff import ProfileDiff
     from graphbench.session import Session
 
 Path = str | PathLike[str]
@@ -92,6 +89,8 @@ class Profile:
         }
         for name, (value, kind) in expected.items():
             check_type(name, value, kind)
+        from graphbench.report.table import TableReporter
+
         options: RenderOptions = {"top": top, "sort": sort, "wide": wide}
         if group_by is not None:
             options["group_by"] = group_by
@@ -152,6 +151,8 @@ class Profile:
         """
         check_type("row", row, str)
         check_type("backward", backward, bool)
+        from graphbench.report.repro import repro
+
         return repro(self.record, row, backward=backward)
 
     def __str__(self) -> str:
@@ -323,7 +324,10 @@ def diff(before: Path | Profile, after: Path | Profile) -> ProfileDiff:
             compared.
     """
     (old, old_name), (new, new_name) = _side("before", before), _side("after", after)
-    return ProfileDiff(_diff(old.record, new.record, names=(old_name, new_name)))
+    from graphbench.analysis.diff import diff as compared
+    from graphbench.report.profile_diff import ProfileDiff
+
+    return ProfileDiff(compared(old.record, new.record, names=(old_name, new_name)))
 
 
 def _side(which: str, given: Path | Profile) -> tuple[Profile, str]:

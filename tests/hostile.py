@@ -21,7 +21,7 @@ from graphbench.records import FusionRefusal, ProfileRecord
 from graphbench.report import REPORTERS
 from graphbench.report.diff_data import DIFF_TABLES, csv_diff, json_diff
 from graphbench.report.diff_markdown import markdown_diff
-from graphbench.report.table import render_diff
+from graphbench.report.diff_table import render_diff
 from tests.cost_samples import gated_mlp
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import eager_step, host_step, training_step

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+import importlib
+from collections.abc import Iterator, Mapping
 
 from graphbench.report.base import RenderOptions, Reporter
-from graphbench.report.csv_report import CsvReporter
-from graphbench.report.json_report import JsonReporter
-from graphbench.report.markdown import MarkdownReporter
-from graphbench.report.table import TableReporter
 
-REPORTERS: Mapping[str, Reporter] = MappingProxyType(
-    {"table": TableReporter(), "csv": CsvReporter(), "json": JsonReporter(), "markdown": MarkdownReporter()}
-)
+_CLASSES = {
+    "table": ("graphbench.report.table", "TableReporter"),
+    "csv": ("graphbench.report.csv_report", "CsvReporter"),
+    "json": ("graphbench.report.json_report", "JsonReporter"),
+    "markdown": ("graphbench.report.markdown", "MarkdownReporter"),
+}
+
+
+class _Reporters(Mapping[str, Reporter]):
+    """A reporter is imported when it is asked for: a command starts in a blink, and pays for no other."""
+
+    def __getitem__(self, name: str) -> Reporter:
+        module, reporter = _CLASSES[name]
+        made: Reporter = getattr(importlib.import_module(module), reporter)()
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+
+REPORTERS: Mapping[str, Reporter] = _Reporters()
 
 __all__ = ["REPORTERS", "RenderOptions", "Reporter"]

@@ -23,7 +23,6 @@ from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
-from graphbench.report.diff_table import render_diff
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.grid import Grid, build, draw, wrap
@@ -60,7 +59,7 @@ WIDE_WIDTH = 200
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
 
-__all__ = ["GAPS_NOT_RECORDED", "TableReporter", "render_diff"]
+__all__ = ["GAPS_NOT_RECORDED", "TableReporter"]
 
 
 class TableReporter:

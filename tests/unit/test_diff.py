@@ -11,7 +11,7 @@ from graphbench.device_records import ClockState
 from graphbench.errors import UsageError
 from graphbench.measurements import TimerName
 from graphbench.records import NodeRecord, ProfileRecord, Side
-from graphbench.report.table import render_diff
+from graphbench.report.diff_table import render_diff
 from graphbench.step_records import StepRecord
 from tests.factories import FAILED, device_run, environment, node, profile, region, spec, steady
 

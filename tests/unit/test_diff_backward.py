@@ -7,7 +7,7 @@ import dataclasses
 from graphbench.analysis.diff import Diff, diff, worst_regression
 from graphbench.cli.diff import judged, regression_text
 from graphbench.records import NodeRecord, ProfileRecord, Side
-from graphbench.report.table import render_diff
+from graphbench.report.diff_table import render_diff
 from tests.factories import FAILED, node, profile, region, steady
 
 

@@ -13,13 +13,13 @@ import pytest
 
 from graphbench import cli, document
 from graphbench.analysis.diff import Diff, diff
-from graphbench.api import ProfileDiff
 from graphbench.errors import UsageError
 from graphbench.records import SHARED_CPU_NOTE, KernelRecord, NodeRecord, ProfileRecord, Side, Traffic
 from graphbench.report.diff_data import csv_diff, json_diff
 from graphbench.report.diff_markdown import markdown_diff
 from graphbench.report.diff_table import render_diff
 from graphbench.report.diff_words import headline
+from graphbench.report.profile_diff import ProfileDiff
 from tests.factories import FAILED, environment, executes, kernel, node, profile, region, spec, steady
 from tests.samples import cpu_profile, gpu_profile
 
