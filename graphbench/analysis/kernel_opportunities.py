@@ -94,8 +94,8 @@ def _far_from_limit(scene: Scene, rows: Sequence[FusionRow]) -> Iterator[Found]:
             continue
         # In the graph it may be nearer to its limit than alone, its inputs being in the cache.
         part = max(limit.part, limit.time_ns * calls / in_graph_ns)
-        if part < FAR:
-            tell = partial(_tell_far, part, limit, in_graph_ns / calls)
+        if 0 < part < FAR:
+            tell = partial(_tell_far, part, limit, limit.time_ns / part)
             yield Found(kind="far from limit", gain_ns=in_graph_ns * (1 - part), kernels=[kernel], tell=tell)
 
 

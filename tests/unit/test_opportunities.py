@@ -164,6 +164,13 @@ def test_a_kernel_far_from_its_limit_could_give_what_is_beyond_it() -> None:
     assert "40 % of its limit (memory)" in found.what
 
 
+def test_the_time_that_is_told_is_the_one_that_reaches_the_part_that_is_told() -> None:
+    kernel = made("poi", 200_000.0, *moves(20_000, 20_000), alone_ns=100_000.0)
+    found = only(on_gpu([node("gelu")], [kernel]), "far from limit")
+    assert "40 % of its limit" in found.what
+    assert found.note == "100.0 µs a call, 40.00 µs at the limit"
+
+
 def test_a_kernel_near_its_limit_is_no_opportunity() -> None:
     assert of_kind(on_gpu([node("gelu")], [made("poi", 100_000.0, *moves(40_000, 40_000))]), "far from limit") == []
 
