@@ -64,6 +64,11 @@ class StepTime:
     runs: Mapping[SideKey, float]
     sides: Mapping[SideKey, SideTime]
 
+    @property
+    def of_the_wall(self) -> float:
+        """What a nanosecond of in-graph time is of the wall time: less than 1 where the labelled run took longer."""
+        return min(1.0, self.wall_ns / self.device_ns) if self.wall_ns is not None and self.device_ns else 1.0
+
     def wall_after(self, saved: Mapping[SideKey | None, float]) -> float | None:
         """Wall time when the device has less to do in some graphs, and with `None` outside of them.
 

@@ -79,6 +79,17 @@ def test_the_wall_time_shrinks_as_the_device_does_down_to_the_hosts_part() -> No
     assert what_if(sample(host_ns=70_000.0), "linear", 2.0).wall_after_ns == 70_000.0
 
 
+def test_where_the_labelled_run_took_longer_than_the_plain_one_the_wall_time_loses_the_same_part() -> None:
+    record = sample(wall_ns=40_000.0, host_ns=1_000.0)
+    found = what_if(record, "*", factor=2.0)
+    assert found.before_ns is not None
+    assert found.wall_before_ns == 40_000.0
+    assert found.before_ns > 40_000.0
+    assert found.after_ns is not None
+    assert found.wall_after_ns == pytest.approx(40_000.0 * found.after_ns / found.before_ns)
+    assert not found.host_bound
+
+
 def test_where_the_host_takes_longer_than_the_device_the_wall_time_stays() -> None:
     found = what_if(sample(wall_ns=200_000.0, host_ns=190_000.0), "linear", 2.0)
     assert found.host_bound
