@@ -58,8 +58,12 @@ def needed_bytes(
 def scattered_bytes(touched: Mapping[str, Touched], executed: Sequence[str], whole: int) -> int | None:
     """Bytes that a kernel puts into a value of `whole` bytes that others began; `None` where it writes all of it.
 
-    A node that scatters makes the whole value anew, or in place no more than what it scatters.
+    A node that scatters makes the whole value anew, or in place no more than what it scatters. Where the kernel makes
+    the value that is scattered into as well, as a fill with zeros, nobody began it, whatever lies in the memory.
     """
     nodes = [entry for name in executed if (entry := touched.get(name)) and entry.scattered]
     found = [entry for entry in nodes if entry.made in (whole, entry.scattered)]
+    own = {name for name in executed if name in touched and touched[name].made == whole}
+    if any(own & entry.reads.keys() for entry in found):
+        return None
     return min(whole, sum(entry.scattered for entry in found)) if found else None

@@ -64,3 +64,9 @@ def test_a_scatter_touches_what_its_index_names() -> None:
 
 def test_a_scatter_in_place_makes_no_more_than_it_touches() -> None:
     assert scattered_bytes({"index_put_": Touched(made=40, scattered=40)}, ["index_put_"], 1000) == 40
+
+
+def test_a_kernel_that_fills_what_it_scatters_into_writes_all_of_it() -> None:
+    touched = {"full": Touched(made=1000), "index_put": Touched(reads={"full": 1000}, made=1000, scattered=40)}
+    assert scattered_bytes(touched, ["full", "index_put"], 1000) is None
+    assert scattered_bytes(touched, ["index_put"], 1000) == 40  # another kernel filled it
