@@ -22,6 +22,9 @@ GraphbenchError                 base: message, hint, exit code 1
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from graphbench.plaintext import clean_lines, quoted
 
 _QUOTED = 300  # characters of what a message quotes of a profile
@@ -132,6 +135,22 @@ class ProfileFormatError(GraphbenchError):
 
 class ConservationError(GraphbenchError):
     """Rows of a profile do not add up to the total that they belong to."""
+
+
+@contextmanager
+def raised_by(what: str, *, hint: str, subject: str) -> Iterator[None]:
+    """Say of whatever the user's code raises inside who raised it; `what` begins the message.
+
+    Raises:
+        CaptureError: anything but graphbench's own errors and interrupts was raised inside.
+    """
+    try:
+        yield
+    except GraphbenchError:
+        raise
+    except Exception as error:
+        message = f"{what} raised {type(error).__name__}: {first_line(error)}"
+        raise CaptureError(message, hint=hint, subject=subject) from error
 
 
 def first_line(text: object) -> str:

@@ -12,7 +12,7 @@ from graphbench.analysis.roofline import Ceilings, Limit
 from graphbench.analysis.shares import EagerShares, Interval, add, eager_shares, executing_roles, interval
 from graphbench.analysis.stats import Summary, Verdict, judge
 from graphbench.analysis.summary import is_owned
-from graphbench.analysis.traffic import NO_CEILINGS, EagerTraffic, KernelCosts, eager_traffic, kernel_costs
+from graphbench.analysis.traffic import NONE_MEASURED, EagerTraffic, KernelCosts, eager_traffic, kernel_costs
 from graphbench.analysis.unfused import Unfused, unfused_times
 from graphbench.analysis.views import is_unfaithful, verdict_grain_ns
 from graphbench.measurements import Comparison, Measurement, Status
@@ -139,7 +139,7 @@ def fusion_rows(
     divided: EagerShares | None = None,
     *,
     grain_ns: float = 0.0,
-    ceilings: Ceilings = NO_CEILINGS,
+    ceilings: Ceilings = NONE_MEASURED,
 ) -> list[FusionRow]:
     """One row per kernel of `region`, in the order of its wrapper.
 

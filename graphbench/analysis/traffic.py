@@ -13,7 +13,8 @@ from graphbench.analysis.unfused import PHASES
 from graphbench.measurements import Measurement
 from graphbench.records import VIEW, NodeRecord, Phase, RegionRecord
 
-NO_CEILINGS = Ceilings()
+NONE_MEASURED = Ceilings()
+"""Of a device whose ceilings are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ def _times(amount: float | None, calls: int) -> float | None:
 
 
 def kernel_costs(
-    region: RegionRecord, ceilings: Ceilings = NO_CEILINGS, digest: Digest | None = None
+    region: RegionRecord, ceilings: Ceilings = NONE_MEASURED, digest: Digest | None = None
 ) -> dict[str, KernelCosts]:
     """Costs and limit of every kernel of a region, by key.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from graphbench.analysis.stats import quantile
-from graphbench.errors import AttributionError, CaptureError, GraphbenchError, TimingError, first_line
+from graphbench.errors import AttributionError, GraphbenchError, TimingError, raised_by
 from graphbench.measurements import NOT_MEASURED, Measurement, ValuePolicy
 from graphbench.measuring.options import Timers
 from graphbench.records import Policy, Side
@@ -68,23 +68,13 @@ class WholeRun:
         return device_allocations(torch.device(self.device))
 
 
-@contextmanager
-def replaying(subject: str) -> Iterator[None]:
+def replaying(subject: str) -> AbstractContextManager[None]:
     """Say of whatever a replay raises where it happened: one side's failure must not end the others.
 
     Raises:
         CaptureError: anything but graphbench's own errors and interrupts was raised inside.
     """
-    try:
-        yield
-    except GraphbenchError:
-        raise
-    except Exception as error:
-        raise CaptureError(
-            f"{subject}: its replay raised {type(error).__name__}: {first_line(error)}",
-            hint="were its inputs changed since it was captured?",
-            subject=subject,
-        ) from error
+    return raised_by(f"{subject}: its replay", hint="were its inputs changed since it was captured?", subject=subject)
 
 
 class Label:

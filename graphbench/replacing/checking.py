@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from graphbench.errors import CaptureError, GraphbenchError, UsageError, first_line
+from graphbench.errors import UsageError, raised_by
 from graphbench.isolate.bench_unit import RngState
 from graphbench.isolate.compare import compare_trees
 from graphbench.measurements import Comparison
@@ -78,23 +78,14 @@ def check_candidate(call: LiveCall, candidate: Callable[..., Any], tolerance: fl
     return Checked(difference, bool(written), original.draws or outcome.draws, grads)
 
 
-@contextlib.contextmanager
-def raising(call: LiveCall) -> Iterator[None]:
+def raising(call: LiveCall) -> AbstractContextManager[None]:
     """Say of whatever is raised inside that the candidate for a node raised it.
 
     Raises:
         CaptureError: anything but graphbench's own errors and interrupts was raised inside.
     """
-    try:
-        yield
-    except GraphbenchError:
-        raise
-    except Exception as error:
-        raise CaptureError(
-            f"{call.name}: the candidate raised {type(error).__name__}: {first_line(error)}",
-            hint=f"it is called with the node's own arguments: candidate{call.as_text()}",
-            subject=call.name,
-        ) from error
+    hint = f"it is called with the node's own arguments: candidate{call.as_text()}"
+    return raised_by(f"{call.name}: the candidate", hint=hint, subject=call.name)
 
 
 def _outcome(call: LiveCall, function: Callable[..., Any], generators: RngState) -> _Outcome:
