@@ -149,14 +149,14 @@ class WorkCounter(TorchDispatchMode):
         self._outside: dict[int, _Storage] = {}
         self._flops: dict[str, int] = {}
         self.untold = ""
-        self.no_formula = ""  # the first op that may compute products, and that no formula is known for
+        self.no_formula = ""  # the first op that may compute products, and whose FLOPs are not known
         self.scattered_bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an op, and count it."""
         kwargs = kwargs or {}
         if not isinstance(func, torch._ops.OpOverload):
-            self.untold = self.untold or f"{func}: what it runs cannot be counted"
+            self._lost(f"{func}: what it runs cannot be counted")
             return func(*args, **kwargs)
         if formula_of(func.overloadpacket) is None and _is_composite(func):
             with self:
@@ -167,8 +167,12 @@ class WorkCounter(TorchDispatchMode):
         try:
             self._count(func, args, kwargs, result)
         except Exception as error:  # noqa: BLE001 - whatever a formula raises, the user's op has run and goes on
-            self.untold = self.untold or f"{func}: counting raised {type(error).__name__}: {first_line(error)}"
+            self._lost(f"{func}: counting raised {type(error).__name__}: {first_line(error)}")
         return result
+
+    def _lost(self, reason: str) -> None:
+        """An op was not counted: neither the bytes nor the FLOPs of the others are all that there are."""
+        self.untold, self.no_formula = self.untold or reason, self.no_formula or reason
 
     def _count(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> None:
         formula = formula_of(func.overloadpacket)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional
+from torch.utils import flop_counter
 
 from graphbench.isolate.costs import counting
 
@@ -368,3 +369,17 @@ def test_a_grouped_product_multiplies_every_row_once() -> None:
     with counting() as counter:
         torch._grouped_mm(torch.randn(8, 16, dtype=torch.bfloat16), groups[0], offs=groups[1])
     assert counter.work(()).flops == 2 * 8 * 16 * 32
+
+
+def test_a_formula_that_raises_leaves_neither_flops_nor_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> int:
+        raise ZeroDivisionError("no such shape")
+
+    monkeypatch.setitem(flop_counter.flop_registry, torch.ops.aten.bmm, broken)
+    matrix, stack = torch.ones(4, 4), torch.ones(2, 4, 4)
+    with counting() as counter:
+        result = matrix @ matrix + torch.bmm(stack, stack)
+    work = counter.work(result)
+    assert (work.flops, work.arithmetic, work.read_bytes) == (None, "", None)
+    assert "ZeroDivisionError: no such shape" in work.reason
+    assert torch.equal(result, torch.full((2, 4, 4), 8.0))  # the ops themselves ran
