@@ -165,6 +165,15 @@ class Profile:
         return f"<graphbench.Profile of {self.record.subject or 'a model'}: {held}>"
 
 
+def __getattr__(name: str) -> Any:
+    """`ProfileDiff`, which is imported when it is asked for: commands that compare nothing start without it."""
+    if name == "ProfileDiff":
+        from graphbench.report import profile_diff
+
+        return profile_diff.ProfileDiff
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def measure(**options: Any) -> Profile:
     """Measure what compiled models ran since the last `reset`: every node and every kernel, isolated and in order.
 

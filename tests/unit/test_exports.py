@@ -51,3 +51,10 @@ def test_public_names_are_the_same_after_importing_every_module() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+def test_the_result_of_a_diff_has_its_class_in_the_api() -> None:
+    from graphbench.api import ProfileDiff
+    from graphbench.report import profile_diff
+
+    assert ProfileDiff is profile_diff.ProfileDiff
