@@ -4,11 +4,13 @@ from graphbench.api import Profile, backward_of, compare, diff, load, measure, p
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 from graphbench.live import Recording, phase, record
+from graphbench.options import MeasureOptions
 from graphbench.trials import compare_configurations, replace
 
 __all__ = [
     "GraphbenchError",
     "Implementation",
+    "MeasureOptions",
     "Profile",
     "Recording",
     "backward_of",

@@ -11,6 +11,7 @@ from graphbench import document
 from graphbench.arguments import Stateful, check_type, checked_path, owners_of_state
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import UsageError
+from graphbench.options import MeasureOptions, described
 from graphbench.records import ProfileRecord
 from graphbench.units import count_text
 
@@ -181,7 +182,7 @@ def measure(**options: Any) -> Profile:
     gradients, random state and pending backwards are bit-equal afterwards.
 
     Args:
-        **options: fields of `graphbench.measuring.options.MeasureOptions`.
+        **options: fields of `graphbench.options.MeasureOptions`.
 
     Raises:
         CaptureError: nothing was captured; the message says why.
@@ -213,7 +214,7 @@ def profile(
             and more, the last rehearses the recording, which else would pay for everything that runs a first time;
             those between the first and it give the step's uninstrumented time.
         restore: a module or an optimizer, or several, whose state is put back afterwards (`state_dict`).
-        **options: fields of `graphbench.measuring.options.MeasureOptions`.
+        **options: fields of `graphbench.options.MeasureOptions`.
 
     Raises:
         CaptureError: `fn` raised, or ran no tensor op.
@@ -361,17 +362,13 @@ def current_session() -> Session:
     return session.current()
 
 
-def measure_options(options: dict[str, Any], known: Sequence[str] | None = None) -> Any:
+def measure_options(options: dict[str, Any], known: Sequence[str] | None = None) -> MeasureOptions:
     """Measuring options from keywords. `known` are those that are taken, by default all.
 
     Raises:
         UsageError: an unknown one, or a value that cannot be meant.
     """
-    from dataclasses import fields
-
-    from graphbench.measuring.options import MeasureOptions
-
-    known = known or [entry.name for entry in fields(MeasureOptions)]
+    known = known or [entry.name for entry in described()]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise UsageError(f"unknown measuring option {', '.join(unknown)}", hint=f"known options: {', '.join(known)}")

@@ -41,7 +41,7 @@ def check_type(name: str, value: object, expected: Any) -> None:
     Args:
         name: of the argument.
         value: what was given.
-        expected: `bool`, `int`, `float`, `str`, a `Literal`, or a union of these and `None`.
+        expected: `bool`, `int`, `float`, `str`, a `Literal`, a tuple of these, or a union of them and `None`.
 
     Raises:
         UsageError: with what was found and expected.
@@ -84,6 +84,8 @@ def _fits(value: object, expected: Any) -> bool:
         return any(_fits(value, one) for one in get_args(expected))
     if get_origin(expected) is Literal:
         return isinstance(value, str) and value in get_args(expected)
+    if get_origin(expected) is tuple:
+        return isinstance(value, tuple | list) and all(_fits(entry, get_args(expected)[0]) for entry in value)
     if isinstance(value, bool):
         return expected is bool
     return isinstance(value, int | float if expected is float else expected)
@@ -94,4 +96,6 @@ def _words(expected: Any) -> str:
         return " or ".join(map(_words, get_args(expected)))
     if get_origin(expected) is Literal:
         return f"one of {', '.join(get_args(expected))}"
+    if get_origin(expected) is tuple:
+        return "a text, or several of them as a list"
     return _WORDS[expected]

@@ -10,8 +10,8 @@ from graphbench.errors import UsageError
 
 if TYPE_CHECKING:
     from graphbench.capture.user_phases import NamedPhase
-    from graphbench.measuring.options import TimerChoice
     from graphbench.measuring.step import LiveBlock
+    from graphbench.options import TimerChoice
     from graphbench.step_records import StepRecord
 
 
@@ -45,7 +45,7 @@ class Recording:
         """Measure the regions that the block ran, and its gap ops alone, as `graphbench.profile` does for a step.
 
         Args:
-            **options: fields of `graphbench.measuring.options.MeasureOptions` but `timer`, which `record` was given.
+            **options: fields of `graphbench.options.MeasureOptions` but `timer`, which `record` was given.
 
         Raises:
             UsageError: as for `step`, or an option is unknown or does not fit.
@@ -61,7 +61,7 @@ def record(*, timer: TimerChoice = "auto", device: str | None = None) -> Recordi
     Compile first: what compiles inside the block is no ordinary work, and the recording says so.
 
     Args:
-        timer: as in `graphbench.measuring.options.MeasureOptions`.
+        timer: as in `graphbench.options.MeasureOptions`.
         device: what the block runs on, as `cuda:0`; by default what the captured regions do, else CUDA where it is in
             use.
 

@@ -324,7 +324,9 @@ class Policy:
 
     `noise`: go on sampling until the median is known to this part of itself, or `noise_ms` are up. `batch`: so many
     copies of a tiny unit are also timed back to back. `lock_gpu_clock_mhz`: the SM clock was locked to this.
-    `memory_budget_bytes`: what copies might take; `None` for what was free.
+    `memory_budget_bytes`: what copies might take; `None` for what was free. Only rows that match `select` and not
+    `exclude` were isolated, and only regions of `only_regions` measured, where these are given. `max_seconds`: a rough
+    pass over everything, then what mattered most was measured again until that time was up.
     """
 
     timer: TimerName
@@ -341,11 +343,18 @@ class Policy:
     batch: int | None = None
     lock_gpu_clock_mhz: int | None = None
     memory_budget_bytes: int | None = None
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    only_regions: tuple[str, ...] = ()
+    max_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRecord:
-    """A whole profile: what `Profile.save` writes and every report is a function of."""
+    """A whole profile: what `Profile.save` writes and every report is a function of.
+
+    `inputs` are what the model was called with, where that is known: a name or a position, and a spec or a value.
+    """
 
     schema_version: int
     graphbench: str
@@ -354,6 +363,7 @@ class ProfileRecord:
     environment: Environment
     policy: Policy
     regions: tuple[RegionRecord, ...]
+    inputs: tuple[InputRecord, ...] = ()
     breaks: tuple[GraphBreak, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()

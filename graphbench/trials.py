@@ -54,7 +54,7 @@ def compare_configurations(
         train: a step is forward, loss (`outputs.loss`, else the sum) and backward; by default one call under
             `torch.no_grad`. The model's training mode is left as it is.
         dynamic: as of `torch.compile`.
-        **options: fields of `graphbench.measuring.options.MeasureOptions`.
+        **options: fields of `graphbench.options.MeasureOptions`.
 
     Raises:
         UsageError: an unknown configuration or option, or `train` with a function.

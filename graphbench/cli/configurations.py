@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench.cli.common import EXIT_OK, EXIT_ROWS_FAILED, emit, say, write_text
-from graphbench.cli.measure_flags import MeasureOptions
 from graphbench.cli.output import OutputOptions
 from graphbench.errors import GraphbenchError, UsageError
+from graphbench.options import MeasureOptions
 
 if TYPE_CHECKING:
     from graphbench.cli.execute import Job
@@ -82,12 +82,12 @@ def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output:
         built.module,
         built.inputs.args,
         built.inputs.kwargs,
-        train=job.train,
-        dynamic=job.dynamic,
+        train=job.execution.train,
+        dynamic=job.execution.dynamic,
         name=built.subject,
     )
     say(f"comparing {', '.join(names)} of {built.subject}, on {job.device}")
-    found = compare_sides(api.current_session(), subject, names, api.measure_options(measure.keywords()))
+    found = compare_sides(api.current_session(), subject, names, measure)
     _deliver(found, files, output)
     failed = [row.name for row in found.rows if row.reason or row.no_profile]
     if len(failed) == len(names):

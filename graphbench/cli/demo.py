@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from graphbench.cli.common import Command, ViewOptions, add_view_flags, pick
-from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
+from graphbench.cli.execution_flags import Execution
+from graphbench.cli.measure_flags import add_measure_flags, measure_options
 from graphbench.cli.output import OutputOptions, add_output_flags, deliver
-from graphbench.models.inputs import InputSpec
+from graphbench.models.inputs import InputSet, InputSpec
 from graphbench.models.sources import ModelSource
+from graphbench.options import MeasureOptions
 
 _MODEL_FILE = Path(__file__).parent.parent / "models" / "demo.py"
 
@@ -59,7 +61,7 @@ class DemoCommand(Command[DemoOptions]):
         """Collect the options."""
         return DemoOptions(
             device=arguments.device,
-            measure=pick(MeasureOptions, arguments),
+            measure=measure_options(arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
         )
@@ -75,8 +77,7 @@ class DemoCommand(Command[DemoOptions]):
         tokens = InputSpec(dtype="i64", shape=(size.batch, size.length), bound=size.vocabulary)
         job = Job(
             source=ModelSource(file=_MODEL_FILE, target="SmallTransformer", arguments=arguments),
-            inputs=(tokens,),
-            device=device,
-            dtype=size.dtype,
+            input_set=InputSet(specs=(tokens,)),
+            execution=Execution(device=device, dtype=size.dtype),
         )
         return deliver(measure_job(job, options.measure), options.output, options.view)

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,15 +14,16 @@ from torch.utils._pytree import tree_leaves
 
 from graphbench import api
 from graphbench.cli.common import say
+from graphbench.cli.execution_flags import Execution
 from graphbench.cli.explain import ExplainedCall
-from graphbench.cli.measure_flags import MeasureOptions
 from graphbench.configurations.steps import training_loss
 from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
-from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSpec, as_inputs, make_inputs
+from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSet, as_inputs, make_inputs
 from graphbench.models.saved_inputs import load_inputs
 from graphbench.models.sources import BuiltModel, ModelSource, build_model
+from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE
 from graphbench.runs.ledger import Ledger
 from graphbench.session import backend, current
@@ -34,14 +34,14 @@ class Job:
     """What to measure: a model, its inputs, where and how it is compiled."""
 
     source: ModelSource
-    inputs: tuple[InputSpec, ...] = ()
-    example_inputs: Path | None = None
-    device: str
-    dtype: str | None = None
-    seed: int = 0
-    train: bool = False
-    compile_mode: str | None = None
-    dynamic: bool | None = None
+    execution: Execution
+    input_set: InputSet | None = None
+
+    @property
+    def device(self) -> str:
+        """Where it runs; `pick_device` has chosen it."""
+        assert self.execution.device is not None
+        return self.execution.device
 
 
 def pick_device(asked: str | None) -> str:
@@ -87,11 +87,13 @@ def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
         GraphbenchError: an option or inputs that do not fit, or what building raised.
     """
     _check_options(job, options)
-    torch.manual_seed(job.seed)
+    torch.manual_seed(job.execution.seed)
     built = build_model(job.source)
     inputs = _make_inputs(job, built)
-    module = built.module.to(device=job.device, dtype=getattr(torch, DTYPES[job.dtype]) if job.dtype else None)
-    module.train(job.train)
+    module = built.module.to(
+        device=job.device, dtype=getattr(torch, DTYPES[job.execution.dtype]) if job.execution.dtype else None
+    )
+    module.train(job.execution.train)
     _check_call(module, inputs, built.subject)
     return PreparedJob(module, inputs, built.subject)
 
@@ -112,13 +114,13 @@ def measure_job(
     """
     built = prepare_job(job, options)
     module, inputs = built.module, built.inputs
-    compiled = torch.compile(module, backend=backend, mode=job.compile_mode, dynamic=job.dynamic)
-    say(f"measuring {built.subject}, {'a training step' if job.train else 'inference'}, on {job.device}")
-    call = (_training_step if job.train else _inference)(compiled, module, inputs)
+    compiled = torch.compile(module, backend=backend, mode=job.execution.compile_mode, dynamic=job.execution.dynamic)
+    say(f"measuring {built.subject}, {'a training step' if job.execution.train else 'inference'}, on {job.device}")
+    call = (_training_step if job.execution.train else _inference)(compiled, module, inputs)
     explained = ExplainedCall(call, built.subject, hint=_dtype_hint(job, inputs))
     with _told_once():
         try:
-            found = api.measure_options({"subject": built.subject, **options.keywords()})
+            found = replace(options, subject=built.subject)
             record = profile_step(current(), explained, (), WARMUP_STEPS, (), found, ledger=ledger, leave=leave)
         except CaptureError as error:
             if explained.returned and not current().regions:
@@ -163,10 +165,10 @@ def _check_options(job: Job, options: MeasureOptions) -> None:
             subject="--timer",
         )
     try:
-        BackendOptions.parse(job.compile_mode, None)
+        BackendOptions.parse(job.execution.compile_mode, None)
     except UsageError as error:
         raise UsageError(
-            f"--compile-mode {job.compile_mode}: no such mode", hint=error.hint, subject="--compile-mode"
+            f"--compile-mode {job.execution.compile_mode}: no such mode", hint=error.hint, subject="--compile-mode"
         ) from error
 
 
@@ -181,16 +183,17 @@ def _without_ops(subject: str) -> CaptureError:
 
 def _dtype_hint(job: Job, inputs: Inputs) -> str | None:
     """What to say if the model raises although only `--dtype` and the dtype of given inputs disagree."""
-    if job.dtype is None:
+    dtype = job.execution.dtype
+    if dtype is None:
         return None
-    wanted: torch.dtype = getattr(torch, DTYPES[job.dtype])
+    wanted: torch.dtype = getattr(torch, DTYPES[dtype])
     short = {name: key for key, name in DTYPES.items()}
     for tensor in tree_leaves((inputs.args, dict(inputs.kwargs))):
         if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.dtype != wanted:
             found = str(tensor.dtype).removeprefix("torch.")
             return (
-                f"--dtype {job.dtype} casts the model, not inputs that are given: an input of {inputs.origin} is "
-                f"{short.get(found, found)}; give it as {job.dtype}, or leave out --dtype"
+                f"--dtype {dtype} casts the model, not inputs that are given: an input of {inputs.origin} is "
+                f"{short.get(found, found)}; give it as {dtype}, or leave out --dtype"
             )
     return None
 
@@ -208,18 +211,19 @@ def _told_once() -> Iterator[None]:
 
 def _make_inputs(job: Job, built: BuiltModel) -> Inputs:
     """The first source that there is: given specs, a file of tensors, the model file's example, the zoo's knowledge."""
-    if job.inputs:
-        return make_inputs(job.inputs, device=job.device, seed=job.seed)
-    if job.example_inputs is not None:
-        return load_inputs(job.example_inputs, device=job.device)
+    given, dtype, seed = job.input_set, job.execution.dtype, job.execution.seed
+    if given is not None and given.file is not None:
+        return load_inputs(given.file, device=job.device)
+    if given is not None:
+        return make_inputs(given.specs, device=job.device, seed=seed)
     if built.make_example is not None:
-        torch.manual_seed(job.seed)
+        torch.manual_seed(seed)
         made = built.make_example()
-        return as_inputs(made, origin="example_inputs()", device=job.device, dtype=job.dtype)
+        return as_inputs(made, origin="example_inputs()", device=job.device, dtype=dtype)
     if built.specs:
-        specs = [replace(spec, dtype=job.dtype) if job.dtype and spec.is_float else spec for spec in built.specs]
+        specs = [replace(spec, dtype=dtype) if dtype and spec.is_float else spec for spec in built.specs]
         say(f"inputs: {' '.join(map(str, specs))}")
-        return make_inputs(specs, device=job.device, seed=job.seed, origin="the zoo")
+        return make_inputs(specs, device=job.device, seed=seed, origin="the zoo")
     raise UsageError(
         f"{built.subject}: its inputs are not known; give each with --input, or all with --example-inputs",
         hint=SYNTAX,

@@ -1,152 +1,68 @@
-"""The flags that say how to measure, for the commands that do."""
+"""The flags that say how to measure, for the commands that do. What they mean is said in `graphbench.options`."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from graphbench.cli.common import percent, positive_int
 from graphbench.errors import UsageError
-
-FEWEST_IN_BATCH: Final = 2
-MOST_IN_BATCH: Final = 64
-"""The bounds of `graphbench.measuring.options`, which imports torch; a test compares them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureOptions:
-    """How to measure; fields as keywords of `graphbench.api.measure`, where `None` means its default."""
-
-    timer: str
-    l2: str | None
-    values: str
-    warmup: int | None
-    repeat: int | None
-    warmup_ms: float
-    measure_ms: float
-    noise: float | None
-    noise_ms: float | None
-    batch: int | None
-    memory_budget: int | None
-    lock_gpu_clock: int | None
-    ceilings: str
-    unit_timeout_s: float | None
-    progress: bool | None
-
-    def __post_init__(self) -> None:
-        """Refuse a flag that would change nothing.
-
-        Raises:
-            UsageError: `--noise-ms` without the noise that it is the limit of.
-        """
-        if self.noise_ms is not None and self.noise is None:
-            raise UsageError(
-                f"--noise-ms {self.noise_ms:g}: it limits --noise, which is not given",
-                hint="add --noise 1%, or leave out --noise-ms",
-                subject="--noise-ms",
-            )
-
-    def keywords(self) -> dict[str, Any]:
-        """The keywords of `graphbench.api.measure` and `profile`; `noise_ms` only where it was given."""
-        chosen = dataclasses.asdict(self)
-        if self.noise_ms is None:
-            del chosen["noise_ms"]
-        return chosen
+from graphbench.options import FEWEST_IN_BATCH, MOST_IN_BATCH, Described, MeasureOptions, described
 
 
 def add_measure_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare the fields of `MeasureOptions`."""
+    """Declare a flag for every measuring option that has one; its value is kept under the option's name."""
     group = parser.add_argument_group("measuring")
-    _add_instrument_flags(group)
-    _add_sampling_flags(group)
-    group.add_argument(
-        "--memory-budget",
-        type=size,
-        metavar="SIZE",
-        help="what copies of tensors may take on the device, as 8GiB; rows that do not fit are skipped; "
-        "default: what is free there",
-    )
-    group.add_argument(
-        "--unit-timeout",
-        dest="unit_timeout_s",
-        type=positive_float,
-        default=120.0,
-        metavar="SECONDS",
-        help="how long a node or kernel may take before its row fails; default: %(default)g",
-    )
-    group.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="a progress bar on stderr; default: on a terminal, if it takes longer than two seconds",
+    for option in described():
+        if option.flag:
+            _add_flag(group, option)
+
+
+def _add_flag(group: argparse._ArgumentGroup, option: Described) -> None:
+    keywords: dict[str, Any] = {"dest": option.name, "help": _help(option), "default": option.default}
+    if option.name == "progress":
+        keywords["action"] = argparse.BooleanOptionalAction
+    elif option.choices:
+        keywords["choices"] = option.choices
+    else:
+        keywords["type"], keywords["metavar"] = _READERS[option.name]
+    if isinstance(option.default, tuple):
+        keywords |= {"action": "append", "default": [], "help": f"{keywords['help']}; repeatable"}
+    if option.name == "noise_ms":
+        keywords["default"] = None  # for whether it was given
+    group.add_argument(option.flag, **keywords)
+
+
+def _help(option: Described) -> str:
+    """What is said of an option, in the command line's names."""
+    flags = {entry.name: entry.flag for entry in described() if entry.flag}
+    text = re.sub(r"\b[a-z]+_[a-z_]+\b", lambda found: flags.get(found[0], found[0]), option.text).replace("`", "")
+    known = isinstance(option.default, str | float)
+    return (
+        f"{text}; default: {option.default:g}"
+        if isinstance(option.default, float)
+        else (f"{text}; default: {option.default}" if known else text)
     )
 
 
-def _add_instrument_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--timer",
-        choices=("auto", "cupti", "wallclock", "cuda-events"),
-        default="auto",
-        help="cuda-events count launch gaps too; never compared with cupti; default: %(default)s",
-    )
-    group.add_argument(
-        "--l2",
-        choices=("cold-read", "cold-write", "warm"),
-        help="state of a GPU's L2 cache before each isolated sample; default: cold-read on a GPU; refused on the CPU",
-    )
-    group.add_argument(
-        "--values",
-        choices=("captured", "synthetic"),
-        default="captured",
-        help="isolate on the values that occurred, or on made-up ones in a stable range; default: %(default)s",
-    )
-    group.add_argument(
-        "--ceilings",
-        choices=("auto", "fresh", "off"),
-        default="auto",
-        help="what the device can do at most: measured once and kept for a month, measured again, or left out; "
-        "default: %(default)s",
-    )
-    group.add_argument(
-        "--lock-gpu-clock",
-        type=positive_int,
-        metavar="MHZ",
-        help="hold the GPU's SM clock while measuring and reset it afterwards, also after a crash; needs root",
-    )
+def measure_options(arguments: argparse.Namespace) -> MeasureOptions:
+    """The measuring options of a parsed command line.
 
-
-def _add_sampling_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--warmup", type=count, metavar="N", help="warm-up calls, instead of --warmup-ms; 0 for none")
-    group.add_argument("--repeat", type=positive_int, metavar="N", help="samples, instead of --measure-ms")
-    group.add_argument(
-        "--warmup-ms", type=budget, default=25.0, metavar="MS", help="per node or kernel; default: %(default)s"
-    )
-    group.add_argument(
-        "--measure-ms",
-        type=positive_float,
-        default=100.0,
-        metavar="MS",
-        help="per node or kernel; default: %(default)s",
-    )
-    group.add_argument(
-        "--noise",
-        type=noise,
-        metavar="PERCENT",
-        help="go on sampling a row until its median is known to so much of itself, as 1%%, or --noise-ms are up",
-    )
-    group.add_argument(
-        "--noise-ms", type=positive_float, metavar="MS", help="how long a row is sampled for --noise; default: 1000"
-    )
-    group.add_argument(
-        "--batch-execute",
-        dest="batch",
-        type=batch_size,
-        metavar="N",
-        help=f"also time {FEWEST_IN_BATCH} to {MOST_IN_BATCH} copies of every tiny row queued back to back on a GPU: "
-        "the theoretical time without overhead",
-    )
+    Raises:
+        UsageError: a flag that would change nothing: `--noise-ms` without the noise that it is the limit of.
+    """
+    given = {option.name: getattr(arguments, option.name) for option in described() if option.flag}
+    if given["noise_ms"] is None:
+        del given["noise_ms"]
+    elif given["noise"] is None:
+        raise UsageError(
+            f"--noise-ms {given['noise_ms']:g}: it limits --noise, which is not given",
+            hint="add --noise 1%, or leave out --noise-ms",
+            subject="--noise-ms",
+        )
+    return MeasureOptions(**given)
 
 
 def positive_float(text: str) -> float:
@@ -178,6 +94,13 @@ def budget(text: str) -> float:
     return value
 
 
+def pattern(text: str) -> str:
+    """An argument that is a pattern of names, not empty."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a pattern such as conv* or layers.*.mlp")
+    return text.strip()
+
+
 def noise(text: str) -> float:
     """An argument such as `1%`, above 0 % and below 100 %, as a fraction."""
     value = percent(text)
@@ -207,3 +130,22 @@ def batch_size(text: str) -> int:
             f"found {text!r}, expected a whole number from {FEWEST_IN_BATCH} to {MOST_IN_BATCH}"
         )
     return value
+
+
+_READERS: Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
+    "warmup_ms": (budget, "MS"),
+    "measure_ms": (positive_float, "MS"),
+    "warmup": (count, "N"),
+    "repeat": (positive_int, "N"),
+    "noise": (noise, "PERCENT"),
+    "noise_ms": (positive_float, "MS"),
+    "batch": (batch_size, "N"),
+    "select": (pattern, "PATTERN"),
+    "exclude": (pattern, "PATTERN"),
+    "only_region": (pattern, "REGION"),
+    "max_seconds": (positive_float, "SECONDS"),
+    "memory_budget": (size, "SIZE"),
+    "lock_gpu_clock": (positive_int, "MHZ"),
+    "unit_timeout_s": (positive_float, "SECONDS"),
+}
+"""How the value of a flag is read, and what stands for it in the help."""

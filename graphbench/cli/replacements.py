@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphbench.cli.common import say
-from graphbench.cli.measure_flags import MeasureOptions
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.models.functions import FunctionSource
+from graphbench.options import MeasureOptions
 
 if TYPE_CHECKING:
     from graphbench.api import Profile
@@ -106,8 +106,7 @@ def try_candidates(
     from graphbench import api
     from graphbench.replacing.replace import replace_node
 
-    known = measure.keywords()
-    options = api.measure_options({name: known[name] for name in api.COMPARE_OPTIONS if name in known})
+    options = MeasureOptions(**{name: getattr(measure, name) for name in api.COMPARE_OPTIONS})
     for node, candidate in candidates:
         say(f"trying {getattr(candidate, '__name__', candidate)} in the place of {node}")
         try:

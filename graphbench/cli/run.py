@@ -11,9 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, positive_int, say
+from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, say
 from graphbench.cli.configurations import add_compare_flag, compare_job, parse_names
-from graphbench.cli.measure_flags import MeasureOptions, add_measure_flags
+from graphbench.cli.execution_flags import Execution, add_execution_flags, read_execution
+from graphbench.cli.input_flags import add_input_flags, read_input_sets
+from graphbench.cli.measure_flags import add_measure_flags, measure_options
+from graphbench.cli.model_flags import add_model_flags, read_source
 from graphbench.cli.output import OutputOptions, add_output_flags, add_to_report, deliver
 from graphbench.cli.replacements import (
     ReplaceOption,
@@ -36,8 +39,9 @@ from graphbench.cli.running import (
     worker_of,
 )
 from graphbench.errors import GraphbenchError, UsageError
-from graphbench.models.inputs import FLOAT_DTYPES, SYNTAX, InputSpec, parse_inputs
-from graphbench.models.sources import ModelSource, parse_arguments
+from graphbench.models.inputs import SYNTAX, InputSet
+from graphbench.models.sources import ModelSource
+from graphbench.options import MeasureOptions
 from graphbench.runs.journal import read_journal
 from graphbench.runs.ledger import Ledger
 
@@ -50,17 +54,11 @@ SUPERVISE = True
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Options of `run`. `dtype` is a short name; `dynamic` and `device` may be left to torch (`None`)."""
+    """Options of `run`. Without `input_sets` inputs are inferred."""
 
     source: ModelSource
-    inputs: tuple[InputSpec, ...]
-    example_inputs: Path | None
-    device: str | None
-    dtype: str | None
-    seed: int
-    train: bool
-    compile_mode: str | None
-    dynamic: bool | None
+    input_sets: tuple[InputSet, ...]
+    execution: Execution
     replacements: tuple[ReplaceOption, ...]
     replace_tolerance: float
     compare: tuple[str, ...]
@@ -86,9 +84,11 @@ class RunCommand(Command[RunOptions]):
         """Declare the arguments of `run`."""
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = SYNTAX
-        _add_model_flags(parser)
-        _add_input_flags(parser)
-        _add_execution_flags(parser)
+        add_model_flags(parser)
+        add_input_flags(parser)
+        execution = add_execution_flags(parser)
+        add_replace_flags(execution)
+        add_compare_flag(execution)
         add_measure_flags(parser)
         add_view_flags(parser)
         add_output_flags(parser)
@@ -101,35 +101,14 @@ class RunCommand(Command[RunOptions]):
         """
         if arguments.resume is not None:
             return self._continued(arguments)
-        _check_model_flags(arguments)
-        if arguments.input and arguments.example_inputs:
-            raise UsageError("--input and --example-inputs exclude each other", subject="--input")
-        if arguments.batch_size and (arguments.input or arguments.example_inputs):
-            raise UsageError(
-                "--batch-size is for inferred inputs: those given have their sizes", subject="--batch-size"
-            )
-        source = ModelSource(
-            name=arguments.model,
-            file=arguments.custom_model_file,
-            target=arguments.model_class,
-            arguments=parse_arguments(arguments.model_arg),
-            batch_size=arguments.batch_size,
-            train=arguments.train,
-        )
         return RunOptions(
-            source=source,
-            inputs=parse_inputs(arguments.input),
-            example_inputs=arguments.example_inputs,
-            device=arguments.device,
-            dtype=arguments.dtype,
-            seed=arguments.seed,
-            train=arguments.train,
-            compile_mode=arguments.compile_mode,
-            dynamic=arguments.dynamic,
+            source=read_source(arguments),
+            input_sets=read_input_sets(arguments),
+            execution=read_execution(arguments),
             replacements=parse_replacements(arguments.replace),
             replace_tolerance=arguments.replace_tolerance,
             compare=parse_names(arguments),
-            measure=pick(MeasureOptions, arguments),
+            measure=measure_options(arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
             words=arguments.words[arguments.words.index(self.name) + 1 :],
@@ -174,7 +153,7 @@ class RunCommand(Command[RunOptions]):
             folder = started.folder
         else:
             options.output.check()
-            files = [file for file in (options.source.file, options.example_inputs) if file is not None]
+            files = [file for file in (options.source.file, *(given.file for given in options.input_sets)) if file]
             run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
             if run.temporary:
                 say(f"should this be cut short, what was measured is in {run.folder}")
@@ -191,14 +170,8 @@ class RunCommand(Command[RunOptions]):
 
         return Job(
             source=options.source,
-            inputs=options.inputs,
-            example_inputs=options.example_inputs,
-            device=pick_device(options.device),
-            dtype=options.dtype,
-            seed=options.seed,
-            train=options.train,
-            compile_mode=options.compile_mode,
-            dynamic=options.dynamic,
+            input_set=options.input_sets[0] if options.input_sets else None,
+            execution=replace(options.execution, device=pick_device(options.execution.device)),
         )
 
     def _measure(self, options: RunOptions, run: RunDirectory, ledger: Ledger, leave: Callable[[], None] | None) -> int:
@@ -225,53 +198,6 @@ class RunCommand(Command[RunOptions]):
         return code
 
 
-def _add_model_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("model (either --model, or --custom-model-file with --model-class)")
-    group.add_argument(
-        "--model",
-        metavar="ZOO:NAME",
-        help="torchvision:NAME, timm:NAME or hf:NAME (a model type or a config class); random weights, no download",
-    )
-    group.add_argument("--custom-model-file", type=Path, metavar="FILE", help="a Python file that defines the model")
-    group.add_argument(
-        "--model-class", metavar="NAME", help="a module class in it, or a function that returns a module"
-    )
-    group.add_argument(
-        "--model-arg",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an argument of the constructor, or of the configuration for hf:; repeatable",
-    )
-
-
-def _add_input_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("inputs (inferred for zoo models, or from example_inputs() in the model file)")
-    group.add_argument(
-        "--input", action="append", default=[], metavar="SPEC", help="one input of the model, see below; repeatable"
-    )
-    group.add_argument(
-        "--example-inputs", type=Path, metavar="FILE", help="saved tensors, .pt (no code in it is run) or .safetensors"
-    )
-    group.add_argument("--batch-size", type=positive_int, metavar="N", help="of inferred inputs; default: 1")
-    group.add_argument("--seed", type=int, default=0, help="of weights and inputs; default: %(default)s")
-
-
-def _add_execution_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("execution")
-    group.add_argument("--train", action="store_true", help="a training step: forward, loss and backward")
-    group.add_argument("--device", metavar="DEVICE", help="for instance cuda:1; default: the GPU if there is one")
-    group.add_argument(
-        "--dtype", choices=FLOAT_DTYPES, help="of the model and of inferred inputs; those given are left as they are"
-    )
-    add_replace_flags(group)
-    add_compare_flag(group)
-    group.add_argument("--compile-mode", metavar="MODE", help="torch.compile's mode, for instance max-autotune")
-    group.add_argument(
-        "--dynamic", action=argparse.BooleanOptionalAction, help="torch.compile's dynamic; default: torch decides"
-    )
-
-
 def _add_running_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("running")
     group.add_argument(
@@ -284,21 +210,3 @@ def _add_running_flags(parser: argparse.ArgumentParser) -> None:
         help="measure in a process of its own, which is started again should it crash; default: do",
     )
     group.add_argument("--worker", help=argparse.SUPPRESS)
-
-
-def _check_model_flags(arguments: argparse.Namespace) -> None:
-    custom = (arguments.custom_model_file, arguments.model_class)
-    if arguments.model is not None and custom != (None, None):
-        raise UsageError("--model excludes --custom-model-file and --model-class", subject="--model")
-    if arguments.model is None and custom == (None, None):
-        raise UsageError(
-            "no model given",
-            hint="--model torchvision:resnet18, or --custom-model-file model.py --model-class Net",
-            subject="--model",
-        )
-    if arguments.model is None and None in custom:
-        file, target = custom
-        hint = "add --custom-model-file FILE, the Python file that defines it"
-        if target is None:
-            hint = f"add --model-class NAME, a module class in {file} or a function there that returns a module"
-        raise UsageError("--custom-model-file and --model-class go together", hint=hint, subject="--custom-model-file")

@@ -25,8 +25,9 @@ from graphbench.configurations.walls import wall_times
 from graphbench.errors import GraphbenchError
 from graphbench.inductor.compile import BackendOptions, reset_cuda_graphs
 from graphbench.measuring.apart import apart
-from graphbench.measuring.options import MeasureOptions, timers_for
+from graphbench.measuring.options import timers_for
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
+from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE, ProfileRecord
 from graphbench.report.configurations_table import render_configurations
 from graphbench.session import Session

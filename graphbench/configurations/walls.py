@@ -8,7 +8,7 @@ from typing import Any
 
 from graphbench.analysis.stats import quantile
 from graphbench.comparing.implementation import Implementation
-from graphbench.measuring.options import MeasureOptions
+from graphbench.options import MeasureOptions
 from graphbench.timing.base import Timer
 from graphbench.timing.host import host_times
 

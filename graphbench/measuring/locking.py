@@ -11,7 +11,7 @@ from typing import Final
 import torch
 
 from graphbench.errors import SetupError
-from graphbench.measuring.options import MeasureOptions
+from graphbench.options import MeasureOptions
 from graphbench.timing.clock_lock import locked_gpu_clock
 from graphbench.timing.clocks import device_uuid
 

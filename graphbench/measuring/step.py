@@ -12,9 +12,10 @@ import torch
 
 from graphbench.errors import CaptureError, GraphbenchError, UsageError, first_line
 from graphbench.measuring.locking import clock_lock
-from graphbench.measuring.options import MeasureOptions, TimerChoice, timers_for
+from graphbench.measuring.options import timers_for
 from graphbench.measuring.recording import Recorded, Recorder, compile_count
 from graphbench.measuring.whole import device_of_regions, measure_session
+from graphbench.options import MeasureOptions, TimerChoice
 from graphbench.records import ProfileRecord
 from graphbench.runs.ledger import Ledger
 from graphbench.session import Session

@@ -23,9 +23,10 @@ from graphbench.measuring.gap_units import isolate_gap_ops
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.locking import clock_lock
-from graphbench.measuring.options import MeasureOptions, policy_of, timers_for
+from graphbench.measuring.options import policy_of, timers_for
 from graphbench.measuring.recording import Recorded
 from graphbench.measuring.region import Means, Tick, measure_region, skipped, unit_count
+from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE, Ceiling, Environment, Policy, ProfileRecord, RegionRecord
 from graphbench.regions import Region
 from graphbench.runs.entries import STEP, Conditions, MeasuredRegion

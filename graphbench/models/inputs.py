@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench.errors import UsageError, first_line
@@ -71,6 +72,17 @@ class Inputs:
     args: tuple[object, ...] = ()
     kwargs: Mapping[str, object]
     origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSet:
+    """All inputs of one call, as the user gave them: either `specs` or a `file` of saved tensors."""
+
+    specs: tuple[InputSpec, ...] = ()
+    file: Path | None = None
+
+    def __str__(self) -> str:
+        return str(self.file) if self.file is not None else " ".join(map(str, self.specs))
 
 
 class _Parser:

@@ -13,7 +13,7 @@ from graphbench.comparing.compare import compare_implementations
 from graphbench.comparing.implementation import Implementation
 from graphbench.comparing.table import ImplementationTable
 from graphbench.execution.backward import Backward, edges_of
-from graphbench.measuring.options import MeasureOptions
+from graphbench.options import MeasureOptions
 from graphbench.replacing.checking import Checked
 from graphbench.replacing.live_call import LiveCall
 from graphbench.tensors import random_tangent, tensors_of

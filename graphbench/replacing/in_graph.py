@@ -23,7 +23,7 @@ from graphbench.inductor.compile import CompiledGraph, compile_region
 from graphbench.isolate.bench_unit import RngState
 from graphbench.isolate.compare import compare_trees
 from graphbench.measurements import Comparison
-from graphbench.measuring.options import MeasureOptions
+from graphbench.options import MeasureOptions
 from graphbench.records import Phase
 from graphbench.regions import Capture, Region
 from graphbench.replacing.alone import CANDIDATE, ORIGINAL

@@ -15,8 +15,8 @@ from graphbench.comparing.table import ImplementationTable
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.measurements import Comparison
 from graphbench.measuring.apart import apart
-from graphbench.measuring.options import MeasureOptions
 from graphbench.measuring.region import RANDOM
+from graphbench.options import MeasureOptions
 from graphbench.records import SHARED_CPU_NOTE, ProfileRecord
 from graphbench.replacing.alone import time_alone, time_backward_alone
 from graphbench.replacing.checking import Checked, check_candidate

@@ -22,8 +22,8 @@ from torch.nn import functional
 import graphbench
 from graphbench import session
 from graphbench.analysis.stats import quantile
-from graphbench.measuring.options import MeasureOptions
 from graphbench.measuring.step import recorded_step
+from graphbench.options import MeasureOptions
 from graphbench.step_records import TIMELINE_KINDS, StepRecord, StepRow
 
 Loss = Callable[[], torch.Tensor]

@@ -20,7 +20,8 @@ from graphbench import document
 from graphbench.document import SCHEMA_VERSION
 from graphbench.measurements import Measurement
 from graphbench.measuring import whole
-from graphbench.measuring.options import MeasureOptions, Timers
+from graphbench.measuring.options import Timers
+from graphbench.options import MeasureOptions
 from graphbench.records import ProfileRecord
 from graphbench.runs.entries import Started
 from graphbench.runs.journal import Journal, read_journal

@@ -11,7 +11,8 @@ import torch
 from graphbench.comparing.compare import compare_implementations
 from graphbench.comparing.table import ImplementationTable
 from graphbench.measurements import CacheState, TimerName
-from graphbench.measuring.options import MeasureOptions, Timers
+from graphbench.measuring.options import Timers
+from graphbench.options import MeasureOptions
 from graphbench.timing.base import Recording, Sample, Session
 from graphbench.timing.clocks import ClockSource, NoClocks
 from graphbench.timing.fake import FakeTimer

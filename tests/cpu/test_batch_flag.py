@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphbench.cli import main, measure_flags
-from graphbench.errors import UsageError
-from graphbench.measuring.options import MOST_IN_BATCH, MeasureOptions
+from graphbench.cli import main
 
 
 @pytest.mark.parametrize(
@@ -21,10 +19,3 @@ def test_a_batch_is_refused_on_the_cpu_before_the_model_is_built(
     told = capsys.readouterr().err
     assert "--batch-execute 8: calls are queued on a GPU only, but --device is cpu" in told
     assert "measuring" not in told
-
-
-def test_the_flag_takes_the_batches_that_measuring_takes() -> None:
-    assert measure_flags.MOST_IN_BATCH == MOST_IN_BATCH
-    MeasureOptions(batch=measure_flags.FEWEST_IN_BATCH)
-    with pytest.raises(UsageError, match="batch=1"):
-        MeasureOptions(batch=measure_flags.FEWEST_IN_BATCH - 1)

@@ -11,7 +11,8 @@ import torch
 import graphbench
 from graphbench.errors import SetupError, UsageError
 from graphbench.measuring import locking
-from graphbench.measuring.options import MeasureOptions, Timers, policy_of, timers_for
+from graphbench.measuring.options import Timers, policy_of, timers_for
+from graphbench.options import MeasureOptions
 from graphbench.timing.wallclock import WallClock
 
 

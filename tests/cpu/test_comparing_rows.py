@@ -15,7 +15,7 @@ from graphbench.comparing.halves import half_of
 from graphbench.device_records import ClockState, DeviceKernel
 from graphbench.errors import TimingError
 from graphbench.measurements import CacheState
-from graphbench.measuring.options import MeasureOptions
+from graphbench.options import MeasureOptions
 from graphbench.records import Policy
 from graphbench.timing.base import Sample
 from graphbench.timing.clocks import NoClocks

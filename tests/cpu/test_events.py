@@ -27,7 +27,8 @@ from graphbench.errors import (
 )
 from graphbench.measurements import Measurement, RunRecord, TimerName
 from graphbench.measuring import options as options_module
-from graphbench.measuring.options import MeasureOptions, timers_for
+from graphbench.measuring.options import timers_for
+from graphbench.options import MeasureOptions
 from graphbench.records import Policy, ProfileRecord, Side
 from graphbench.report.overview import finding_lines, totals_table
 from graphbench.timing.base import Session, Timer

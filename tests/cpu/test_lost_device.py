@@ -13,8 +13,8 @@ from graphbench import document, session
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import ContextLostError
 from graphbench.measuring.guard import Guard
-from graphbench.measuring.options import MeasureOptions
 from graphbench.measuring.whole import measure_session
+from graphbench.options import MeasureOptions
 from graphbench.records import RegionRecord
 from graphbench.runs.entries import Started
 from graphbench.runs.journal import Journal, read_journal

@@ -18,9 +18,10 @@ from graphbench.isolate.held import Stub
 from graphbench.isolate.pool import copies_bytes
 from graphbench.measurements import Measurement
 from graphbench.measuring.isolating import Call, Isolator
-from graphbench.measuring.options import MeasureOptions, Timers, policy_of
+from graphbench.measuring.options import Timers, policy_of
 from graphbench.measuring.peaks import eager_peak
 from graphbench.memory import MemoryBudget, forget
+from graphbench.options import MeasureOptions
 from graphbench.records import RegionRecord
 from graphbench.regions import Region
 from graphbench.timing.fake import FakeTimer

@@ -12,8 +12,9 @@ import torch
 import graphbench
 from graphbench import session
 from graphbench.measuring.isolating import Call, Isolator
-from graphbench.measuring.options import MeasureOptions, policy_of, timers_for
+from graphbench.measuring.options import policy_of, timers_for
 from graphbench.memory import available_bytes
+from graphbench.options import MeasureOptions
 from graphbench.records import RegionRecord
 
 pytestmark = pytest.mark.gpu

@@ -12,6 +12,7 @@ import pytest
 from graphbench import cli, document, files
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement
+from graphbench.options import MeasureOptions
 from graphbench.records import ProfileRecord
 from tests.factories import node, profile, region
 from tests.unit.test_hostile_journal import entries_of, journal_of
@@ -141,29 +142,21 @@ def test_run_hands_measuring_options_on(jobs: list[SimpleNamespace]) -> None:
     words = ["--timer", "wallclock", "--values", "synthetic", "--repeat", "7", "--measure-ms", "3.5", "--no-progress"]
     words += ["--noise", "2%", "--noise-ms", "500", "--batch-execute", "64"]
     assert cli.main(["run", "--model", "hf:gpt2", *words]) == 0
-    assert jobs[0].options.keywords() == {
-        "timer": "wallclock",
-        "l2": None,
-        "values": "synthetic",
-        "warmup": None,
-        "repeat": 7,
-        "warmup_ms": 25.0,
-        "measure_ms": 3.5,
-        "noise": 0.02,
-        "noise_ms": 500.0,
-        "batch": 64,
-        "memory_budget": None,
-        "lock_gpu_clock": None,
-        "ceilings": "auto",
-        "unit_timeout_s": 120.0,
-        "progress": False,
-    }
+    assert jobs[0].options == MeasureOptions(
+        timer="wallclock",
+        values="synthetic",
+        repeat=7,
+        measure_ms=3.5,
+        noise=0.02,
+        noise_ms=500.0,
+        batch=64,
+        progress=False,
+    )
 
 
 def test_no_warm_up_is_a_choice(jobs: list[SimpleNamespace]) -> None:
     assert cli.main(["run", "--model", "hf:gpt2", "--warmup", "0", "--warmup-ms", "0"]) == 0
-    keywords = jobs[0].options.keywords()
-    assert (keywords["warmup"], keywords["warmup_ms"]) == (0, 0.0)
+    assert (jobs[0].options.warmup, jobs[0].options.warmup_ms) == (0, 0.0)
 
 
 def test_result_goes_to_stdout(jobs: list[SimpleNamespace], capsys: pytest.CaptureFixture[str]) -> None:

@@ -264,13 +264,13 @@ def test_arguments_nested_beyond_reason_are_refused_on_reading_and_writing() -> 
 
 
 def test_a_newer_schema_asks_for_an_upgrade() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 7, expected at most 6") as caught:
+    with pytest.raises(ProfileFormatError, match="schema 8, expected at most 7") as caught:
         document.loads(replaced(("schema_version",), document.SCHEMA_VERSION + 1))
     assert "upgrade graphbench" in (caught.value.hint or "")
 
 
 def test_an_older_schema_asks_to_measure_again() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 2, expected 6") as caught:
+    with pytest.raises(ProfileFormatError, match="schema 2, expected 7") as caught:
         document.loads(replaced(("schema_version",), 2))
     assert "measure again" in (caught.value.hint or "")
 

@@ -26,6 +26,7 @@ RANKS = {
     "jsonvalues": 1,
     "files": 1,
     "checksum": 1,
+    "options": 2,
     "step_records": 2,
     "records": 3,
     "cost_checks": 4,
@@ -64,6 +65,7 @@ PURE = {
     *(
         "device_records",
         "measurements",
+        "options",
         "step_records",
         "records",
         "put_back",

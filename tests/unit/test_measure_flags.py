@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graphbench.cli import build_parser
-from graphbench.cli.common import pick
-from graphbench.cli.measure_flags import MeasureOptions
+from graphbench.cli.measure_flags import measure_options
 from graphbench.errors import UsageError
+from graphbench.options import MeasureOptions
 
 
 @pytest.fixture(params=[["run", "--model", "hf:gpt2"], ["demo"]], ids=["run", "demo"])
@@ -17,7 +17,7 @@ def command(request: pytest.FixtureRequest) -> list[str]:
 
 
 def options(command: list[str], *words: str) -> MeasureOptions:
-    return pick(MeasureOptions, build_parser().parse_args([*command, *words]))
+    return measure_options(build_parser().parse_args([*command, *words]))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_value_out_of_range_is_refused_when_it_is_read(
 )
 def test_the_ends_of_a_flags_range_are_handed_on(command: list[str], words: list[str], value: float) -> None:
     name = {"--noise": "noise", "--batch-execute": "batch", "--noise-ms": "noise_ms"}[words[-2]]
-    assert options(command, *words).keywords()[name] == pytest.approx(value)
+    assert getattr(options(command, *words), name) == pytest.approx(value)
 
 
 def test_a_limit_of_noise_without_noise_is_refused(command: list[str]) -> None:
@@ -66,7 +66,7 @@ def test_a_limit_of_noise_without_noise_is_refused(command: list[str]) -> None:
 
 
 def test_without_a_limit_of_noise_measuring_has_its_own(command: list[str]) -> None:
-    assert "noise_ms" not in options(command, "--noise", "2%").keywords()
+    assert options(command, "--noise", "2%").noise_ms == MeasureOptions().noise_ms
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_without_a_limit_of_noise_measuring_has_its_own(command: list[str]) -> N
     [("8GiB", 8 << 30), ("1.5 MiB", 3 << 19), ("2GB", 2 * 10**9), ("4g", 4 << 30), ("512k", 512 << 10), ("100", 100)],
 )
 def test_a_size_is_read_with_or_without_a_unit(command: list[str], text: str, nbytes: int) -> None:
-    assert options(command, "--memory-budget", text).keywords()["memory_budget"] == nbytes
+    assert options(command, "--memory-budget", text).memory_budget == nbytes

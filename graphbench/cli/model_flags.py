@@ -1,0 +1,65 @@
+"""The flags that say which model: their declaration, and the `ModelSource` that follows from them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from graphbench.errors import UsageError
+from graphbench.models.sources import ModelSource, parse_arguments
+
+
+def add_model_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags that say which model."""
+    group = parser.add_argument_group("model (either --model, or --custom-model-file with --model-class)")
+    group.add_argument(
+        "--model",
+        metavar="ZOO:NAME",
+        help="torchvision:NAME, timm:NAME or hf:NAME (a model type or a config class); random weights, no download",
+    )
+    group.add_argument("--custom-model-file", type=Path, metavar="FILE", help="a Python file that defines the model")
+    group.add_argument(
+        "--model-class", metavar="NAME", help="a module class in it, or a function that returns a module"
+    )
+    group.add_argument(
+        "--model-arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an argument of the constructor, or of the configuration for hf:; repeatable",
+    )
+
+
+def read_source(arguments: argparse.Namespace) -> ModelSource:
+    """The model that a parsed command line names.
+
+    Raises:
+        UsageError: none, or two, or half of one.
+    """
+    _check_model_flags(arguments)
+    return ModelSource(
+        name=arguments.model,
+        file=arguments.custom_model_file,
+        target=arguments.model_class,
+        arguments=parse_arguments(arguments.model_arg),
+        batch_size=arguments.batch_size,
+        train=arguments.train,
+    )
+
+
+def _check_model_flags(arguments: argparse.Namespace) -> None:
+    custom = (arguments.custom_model_file, arguments.model_class)
+    if arguments.model is not None and custom != (None, None):
+        raise UsageError("--model excludes --custom-model-file and --model-class", subject="--model")
+    if arguments.model is None and custom == (None, None):
+        raise UsageError(
+            "no model given",
+            hint="--model torchvision:resnet18, or --custom-model-file model.py --model-class Net",
+            subject="--model",
+        )
+    if arguments.model is None and None in custom:
+        file, target = custom
+        hint = "add --custom-model-file FILE, the Python file that defines it"
+        if target is None:
+            hint = f"add --model-class NAME, a module class in {file} or a function there that returns a module"
+        raise UsageError("--custom-model-file and --model-class go together", hint=hint, subject="--custom-model-file")
