@@ -37,6 +37,7 @@ SHARED_CPU_NOTE = "the CPU was shared"
 PARTIAL_NOTE = "a partial profile"
 TOLD_FIRST = (SHARED_CPU_NOTE, PARTIAL_NOTE)  # how notes begin without which the numbers mislead
 VIEW = "a view"  # why a post-grad node has no time: it moves nothing
+NOT_SELECTED = "not selected"  # why a row was left out that nobody asked for
 NO_TENSOR = "computes no tensor"  # why an op on sizes has no time: nothing is missing
 
 

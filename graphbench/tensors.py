@@ -178,3 +178,8 @@ def device_allocations(device: torch.device) -> int | None:
     if device.type != "cuda":
         return None
     return int(torch.cuda.memory_stats_as_nested_dict(device)["num_device_alloc"])
+
+
+def tensor_version(tensor: torch.Tensor) -> int | None:
+    """Its count of writes; inference tensors have none, so that only their bytes tell."""
+    return None if tensor.is_inference() else tensor._version

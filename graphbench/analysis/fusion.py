@@ -18,6 +18,8 @@ from graphbench.analysis.views import is_unfaithful, verdict_grain_ns
 from graphbench.measurements import Comparison, Measurement, Status
 from graphbench.records import KernelKind, KernelRecord, NodeRecord, NodeRole, Phase, ProfileRecord, RegionRecord
 
+NO_ISOLATED = "no isolated time"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionRow:
@@ -289,7 +291,7 @@ def _judged(fused: Interval | None, eager: _Eager, calls: int, single: bool, gra
 
 def _missing(kernel: KernelRecord, eager: _Eager, unfused: Unfused) -> list[tuple[str, str, str]]:
     """What a row lacks, why, and details of that."""
-    missing = [("no isolated time", kernel.isolated.reason, "")] if kernel.isolated.samples is None else []
+    missing = [(NO_ISOLATED, kernel.isolated.reason, "")] if kernel.isolated.samples is None else []
     missing += [("no eager time", eager.cause, eager.detail)] if eager.cause else []
     missing += [("no unfused time", unfused.cause, unfused.detail)] if unfused.cause else []
     missing += [("no in-graph time", kernel.in_graph.reason, "")] if kernel.in_graph.samples is None else []

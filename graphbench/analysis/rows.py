@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.fusion import FusionRow, all_fusion_rows
+from graphbench.analysis.fusion import NO_ISOLATED, FusionRow, all_fusion_rows
 from graphbench.analysis.shares import EagerShares, eager_shares
 from graphbench.analysis.views import NodeRow, node_rows
-from graphbench.records import ProfileRecord
+from graphbench.records import NOT_SELECTED, ProfileRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,13 @@ class ProfileRows:
     nodes: Sequence[NodeRow]
     fusions: Sequence[FusionRow]
     divided: Sequence[EagerShares]
+
+    @property
+    def asked_for(self) -> ProfileRows:
+        """Without the rows that nobody asked for: where only some rows were isolated, the others say nothing."""
+        nodes = [row for row in self.nodes if row.reason != NOT_SELECTED]
+        fusions = [row for row in self.fusions if f"{NO_ISOLATED}: {NOT_SELECTED}" not in row.causes]
+        return ProfileRows(nodes=nodes, fusions=fusions, divided=self.divided)
 
 
 def profile_rows(record: ProfileRecord, digest: Digest | None = None) -> ProfileRows:

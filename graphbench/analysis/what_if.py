@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from graphbench.analysis.compiled_costs import kernel_parts
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.groups import fold_layers
+from graphbench.analysis.matching import folded, is_meant, unmatched
 from graphbench.analysis.step_time import SideKey, StepTime, step_time
 from graphbench.errors import UsageError
 from graphbench.plaintext import clean
@@ -18,9 +17,7 @@ from graphbench.records import KernelRecord, NodeRecord, ProfileRecord, RegionRe
 from graphbench.step_records import StepRow
 from graphbench.units import count_text, format_duration, format_percent, format_ratio
 
-CLOSE_NAMES = 5
 NAMED = 8
-_MANY = 1000  # names that are looked through for close ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +147,14 @@ def what_if(record: ProfileRecord, pattern: str, factor: float = 2.0, digest: Di
     if not factor > 0:
         raise UsageError(f"factor {factor:g}: expected above 0", hint="2 is twice as fast, inf removes the nodes")
     digest = digest or Digest()
-    step, fold = step_time(record, digest), _folded(record)
-    regions = [(region, [n for n in region.nodes if _is_meant(pattern, region, n, fold)]) for region in record.regions]
-    gaps = [
-        row
-        for row in (record.step.rows if record.step else ())
-        if row.kernel is None and any(fnmatchcase(name, pattern) for name in (row.name, row.op_type))
+    every = [node for region in record.regions for node in region.nodes]
+    step, fold = step_time(record, digest), folded(every)
+    regions = [
+        (region, [n for n in region.nodes if is_meant(pattern, region.key, n, fold)]) for region in record.regions
     ]
+    gaps = [row for row in _gap_rows(record) if any(fnmatchcase(name, pattern) for name in (row.name, row.op_type))]
     if not gaps and not any(matched for _, matched in regions):
-        raise _unmatched(record, pattern, fold)
+        raise unmatched(pattern, every, fold, [row.op_type for row in _gap_rows(record)])
     timed = [(row, time_ns) for row in gaps if (time_ns := digest.median(row.in_graph)) is not None]
     nodes = [_gap_node(row, time_ns, factor) for row, time_ns in timed]
     saved: dict[SideKey | None, float] = {None: sum(node.before_ns - node.after_ns for node in nodes)}
@@ -174,6 +170,10 @@ def what_if(record: ProfileRecord, pattern: str, factor: float = 2.0, digest: Di
     missing = [kernel.key for kernel in kernels if kernel.time_ns is None]
     missing += [row.name for row in gaps if digest.median(row.in_graph) is None]
     return _predicted(pattern, factor, nodes, kernels, step, saved, missing)
+
+
+def _gap_rows(record: ProfileRecord) -> list[StepRow]:
+    return [row for row in (record.step.rows if record.step else ()) if row.kernel is None]
 
 
 def _predicted(
@@ -203,29 +203,6 @@ def _predicted(
         host_bound=step.wall_ns is not None and due_ns - given_ns > 0.01 * abs(due_ns),
         missing=tuple(missing),
     )
-
-
-def _is_meant(pattern: str, region: RegionRecord, node: NodeRecord, fold: dict[str, str]) -> bool:
-    names = (node.name, f"{region.key}/{node.name}", node.op_type)
-    return any(fnmatchcase(name, pattern) for name in names) or _in_module(pattern, node.module, fold)
-
-
-def _in_module(pattern: str, module: str, fold: dict[str, str]) -> bool:
-    """Whether a module, or one above it, has the path; part by part, so that `*` is one part of it."""
-    wanted, parts = pattern.split("."), module.split(".")
-    if not module or len(wanted) > len(parts):
-        return False
-    if len(wanted) == 1 and fnmatchcase(module, pattern):
-        return True
-    folded = fold[module].split(".")
-    return all(
-        part == want or other == want or fnmatchcase(part, want)
-        for want, part, other in zip(wanted, parts, folded, strict=False)
-    )
-
-
-def _folded(record: ProfileRecord) -> dict[str, str]:
-    return fold_layers({node.module for region in record.regions for node in region.nodes})
 
 
 def _touch(
@@ -276,17 +253,4 @@ def _matched_nodes(
 def _gap_node(row: StepRow, before_ns: float, factor: float) -> MatchedNode:
     return MatchedNode(
         region="", name=row.name, op_type=row.op_type, module="", before_ns=before_ns, after_ns=before_ns / factor
-    )
-
-
-def _unmatched(record: ProfileRecord, pattern: str, fold: dict[str, str]) -> UsageError:
-    nodes = [node for region in record.regions for node in region.nodes]
-    names = [*fold.values(), *(node.op_type for node in nodes), *(node.name for node in nodes)]
-    names += [row.op_type for row in (record.step.rows if record.step else ()) if row.kernel is None]
-    known = [name for name in dict.fromkeys(names) if name]
-    close = difflib.get_close_matches(pattern, known[:_MANY], n=CLOSE_NAMES, cutoff=0.4) or known[:CLOSE_NAMES]
-    return UsageError(
-        f"no node, op type or module matches {pattern!r}",
-        hint=f"close to it: {', '.join(close)}" if close else "the profile has no nodes",
-        subject=pattern,
     )

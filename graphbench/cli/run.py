@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from graphbench.cli.common import Command, Parser, ViewOptions, add_view_flags, pick, say
+from graphbench.cli.common import EXIT_INTERRUPTED, Command, Parser, ViewOptions, add_view_flags, pick, say
 from graphbench.cli.configurations import add_compare_flag, compare_job, parse_names
 from graphbench.cli.execution_flags import Execution, add_execution_flags, read_execution
 from graphbench.cli.input_flags import add_input_flags, read_input_sets
@@ -32,6 +32,7 @@ from graphbench.cli.running import (
     check_continued,
     ended_in_order,
     parse_started,
+    printed_when_interrupted,
     refuse_complete,
     supervise,
     told,
@@ -157,10 +158,13 @@ class RunCommand(Command[RunOptions]):
             run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
             if run.temporary:
                 say(f"should this be cut short, what was measured is in {run.folder}")
-        with told(run, options.source.file, folder), ended_in_order():
+        with told(run, options.source.file, folder), ended_in_order(), printed_when_interrupted(run, options.view):
             if options.supervise:
                 limit_s = options.measure.unit_timeout_s
-                return supervise(run, options.words, folder, limit_s, debug=options.debug)
+                code = supervise(run, options.words, folder, limit_s, debug=options.debug)
+                if code == EXIT_INTERRUPTED:
+                    raise KeyboardInterrupt
+                return code
             sys.path[:] = [entry for entry in sys.path if entry]  # the empty one would mean the folder of the run
             os.chdir(folder)
             return work(run, partial(self._measure, options), leave=False)

@@ -20,13 +20,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
-from graphbench.cli.common import EXIT_INTERRUPTED, say, version
+from graphbench.cli.common import EXIT_INTERRUPTED, ViewOptions, emit, say, version
 from graphbench.cli.output import PROFILE
 from graphbench.document import SCHEMA_VERSION
-from graphbench.errors import UsageError
+from graphbench.errors import GraphbenchError, UsageError
 from graphbench.runs.entries import Started
 from graphbench.runs.journal import JOURNAL, Journal, read_journal
 from graphbench.runs.ledger import Ledger
+from graphbench.runs.partial import read_partial
 from graphbench.runs.supervisor import EXIT_CONTEXT_LOST, Supervisor
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
@@ -295,6 +296,21 @@ def told(run: RunDirectory, file: Path | None, folder: str) -> Iterator[None]:
     finally:
         named = ["--custom-model-file", str(Path(folder, file))] if file is not None else []
         run.let_go(shlex.join(["graphbench", "run", "--resume", str(run.folder), *named]))
+
+
+@contextlib.contextmanager
+def printed_when_interrupted(run: RunDirectory, view: ViewOptions) -> Iterator[None]:
+    """Print what was measured when Ctrl-C ends the run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        with contextlib.suppress(GraphbenchError):  # nothing was measured yet
+            record = read_partial(run.folder)
+            # Imported here: most runs come to their end.
+            from graphbench.report import REPORTERS
+
+            emit(REPORTERS["table"].render(record, **view.keywords()))
+        raise
 
 
 def work(run: RunDirectory, measure: Measure, *, leave: bool) -> int:

@@ -11,7 +11,7 @@ from graphbench.isolate.compare import compare_trees
 from graphbench.isolate.pool import BlockKey, TensorPool
 from graphbench.isolate.values import synthesize
 from graphbench.measurements import Comparison, ValuePolicy
-from graphbench.tensors import device_allocations, device_of, shares_storage, tensors_of
+from graphbench.tensors import device_allocations, device_of, shares_storage, tensor_version, tensors_of
 
 
 class BenchUnit:
@@ -76,7 +76,7 @@ class BenchUnit:
         self._rng = rng = RngState(self._device)
         copies = tensors_of((self._args, self._kwargs))
         layouts = [_layout(copy) for copy in copies]
-        versions = [_version(copy) for copy in copies]
+        versions = [tensor_version(copy) for copy in copies]
         result = self._function(*self._args, **self._kwargs)
         self.draws = rng.moved()
         rng.restore()
@@ -86,7 +86,7 @@ class BenchUnit:
         moved = [
             original
             for original, copy, version, other in zip(self._originals, copies, versions, reshaped, strict=True)
-            if _version(copy) != version and not other
+            if tensor_version(copy) != version and not other
         ]
         self._restored |= self._pool.changed() | self._pool.blocks_of(moved)
         outputs = tensors_of(result)
@@ -154,11 +154,6 @@ class BenchUnit:
 
 def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(tensor.shape), tensor.stride()
-
-
-def _version(tensor: torch.Tensor) -> int | None:
-    """Its count of writes; inference tensors have none, so that only their bytes tell."""
-    return None if tensor.is_inference() else tensor._version
 
 
 class RngState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,12 +24,13 @@ from graphbench.measurements import Comparison, Measurement, Work
 from graphbench.measuring.collectives import COLLECTIVE, is_collective
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.options import Timers
+from graphbench.measuring.spending import TIME_UP, Key, Purse
 from graphbench.measuring.unit_sizes import backward_bytes, unit_bytes
 from graphbench.memory import MemoryBudget, forget, is_out_of_memory
-from graphbench.records import Policy
-from graphbench.runs.entries import UnitKind, UnitRow
+from graphbench.records import NOT_SELECTED, Policy
+from graphbench.runs.entries import UnitKind, UnitRow, WorkKind
 from graphbench.runs.ledger import Book, Ledger
-from graphbench.tensors import tensors_of
+from graphbench.tensors import shares_storage, tensor_version, tensors_of
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times
 
@@ -98,7 +99,9 @@ class Isolator:
     """Isolates calls on one device; equal ones are measured once and refer to the row that was.
 
     `guard` turns what units do into rows; `book` has what is known already, and is told what is found. A call whose
-    copies would not fit into `budget` is skipped: one shared with another isolator, or the policy's.
+    copies would not fit into `budget` is skipped: one shared with another isolator, or the policy's. Only `wanted` rows
+    are isolated, all where it is `None`, and nothing any more once `purse` is empty; `again` are rows that are measured
+    though they are known. `watch` is told the row that comes next.
     """
 
     device: torch.device
@@ -107,6 +110,10 @@ class Isolator:
     guard: Guard = field(default_factory=Guard)
     book: Book = field(default_factory=lambda: Ledger().book(""))
     shared_budget: MemoryBudget | None = None
+    wanted: Collection[str] | None = None
+    purse: Purse | None = None
+    watch: Callable[[str], None] = lambda _: None
+    again: set[Key] = field(default_factory=set)
     budget: MemoryBudget = field(init=False)
     done: dict[tuple[object, ...], tuple[str, Verdict]] = field(default_factory=dict)
 
@@ -126,13 +133,17 @@ class Isolator:
         """
         if waits_for_ranks(call):
             return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
+        if not self._is_wanted(call.row):
+            return _not_isolated(call, real, NOT_SELECTED)
         key = self._key(call)
         known = self._known("isolated", call, key)
         if known is not None:
             result, counted = _counted(call, real)
             return result, replace(known, counted=counted)
+        if self._time_is_up:
+            return _not_isolated(call, real, TIME_UP)
         self.guard.settle(self.device)  # what the calls before launched is not this one's fault
-        self.book.begin("isolated", call.row)
+        self._begin("isolated", call.row)
         unit, verdict = self._measure(call)
         try:
             result, verdict.counted = _counted(call, real)
@@ -147,13 +158,13 @@ class Isolator:
 
     def _known(self, kind: UnitKind, call: Call, key: tuple[object, ...]) -> Verdict | None:
         """What is known of a call: from an earlier process, or from an equal unit."""
-        entry = self.book.units.get((kind, call.row))
+        entry = self._recalled(kind, call.row)
         if entry is not None:
             verdict = Verdict(entry.measurement, entry.is_view, entry.has_effect)
             if entry.measurement.status == "ok" and entry.measurement.shared_with is None:
                 self.done.setdefault(key, (call.row, verdict))
             return verdict
-        if key not in self.done:
+        if key not in self.done or (kind, call.row) in self.again:
             return None
         first, verdict = self.done[key]
         shared = _stamped(call, replace(verdict.measurement, shared_with=first, fidelity=None))
@@ -161,8 +172,33 @@ class Isolator:
         self._put(kind, call.row, verdict)
         return verdict
 
+    def _recalled(self, kind: UnitKind, row: str) -> UnitRow | None:
+        """What is known of a row, unless it is to be measured again, or shares the measurement of one that was."""
+        entry = self.book.units.get((kind, row))
+        if entry is None or ((kind, row) in self.again and not self._time_is_up):
+            return None
+        shared = entry.measurement.shared_with
+        first = self.book.units.get((kind, shared)) if shared is not None else None
+        stale = first is not None and first.measurement.samples != entry.measurement.samples
+        return None if stale else entry
+
+    @property
+    def _time_is_up(self) -> bool:
+        return self.purse is not None and self.purse.is_empty
+
+    def _begin(self, kind: WorkKind, row: str) -> None:
+        self.watch(row)
+        self.book.begin(kind, row)
+
+    def _is_wanted(self, row: str) -> bool:
+        return self.wanted is None or row in self.wanted
+
     def _note(self, kind: UnitKind, row: str, key: tuple[object, ...], verdict: Verdict) -> None:
         """Keep what was found; a process that has lost its device may end here."""
+        known = self.book.units.get((kind, row))
+        self.again.discard((kind, row))
+        if known is not None and known.measurement.status == "ok" != verdict.measurement.status:
+            verdict.measurement = known.measurement  # the first time it went well
         if verdict.measurement.status == "ok":
             self.done[key] = (row, verdict)
         self._put(kind, row, verdict)
@@ -192,11 +228,15 @@ class Isolator:
         """
         if waits_for_ranks(call):
             return Measurement(status="skipped", reason=COLLECTIVE)
+        if not self._is_wanted(call.row):
+            return Measurement(status="skipped", reason=NOT_SELECTED)
         key = self._key(call)
         known = self._known("isolated", call, key)
         if known is not None:
             return known.measurement
-        self.book.begin("isolated", call.row)
+        if self._time_is_up:
+            return Measurement(status="skipped", reason=TIME_UP)
+        self._begin("isolated", call.row)
         _, verdict = self._measure(call)
         self._note("isolated", call.row, key, verdict)
         return verdict.measurement
@@ -215,12 +255,16 @@ class Isolator:
             return Measurement(status="skipped", reason=COLLECTIVE)
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in call.tensors):
             return Measurement(status="skipped", reason=NO_BACKWARD)
+        if not self._is_wanted(call.row):
+            return Measurement(status="skipped", reason=NOT_SELECTED)
         key = ("backward", self._key(call))
         known = self._known("backward", call, key)
         if known is not None:
             return known.measurement
+        if self._time_is_up:
+            return Measurement(status="skipped", reason=TIME_UP)
         self.guard.settle(self.device)
-        self.book.begin("backward", call.row)
+        self._begin("backward", call.row)
         measurement = self._alone(lambda _: self._backward(call))
         self._note("backward", call.row, key, Verdict(measurement))
         return measurement
@@ -328,6 +372,21 @@ class Isolator:
             draws_apart="_scaled_dot_product" in call.row,
             undefined=not UNDEFINED.isdisjoint(_names(call)),
         )
+
+
+def _not_isolated(call: Call, real: Callable[[], Any], reason: str) -> tuple[Any, Verdict]:
+    """The real call's result, and whether that is a view, which no trial has found out."""
+    before = [(tensor, tensor_version(tensor)) for tensor in call.tensors]
+    result, counted = _counted(call, real)
+    outputs, written = tensors_of(result), any(tensor_version(tensor) != version for tensor, version in before)
+    is_view = bool(outputs) and not written and all(shares_storage(output, call.tensors) for output in outputs)
+    verdict = Verdict(
+        Measurement(status="skipped", reason=reason, work=counted.work),
+        is_view=is_view,
+        has_effect=bool(outputs) or written or bool(call.written),
+        counted=counted,
+    )
+    return result, verdict
 
 
 def _counted(call: Call, real: Callable[[], Any]) -> tuple[Any, Counted]:

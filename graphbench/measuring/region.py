@@ -13,7 +13,7 @@ import torch
 from graphbench.capture import ambient
 from graphbench.errors import CaptureError, ContextLostError, GraphbenchError
 from graphbench.isolate.compare import compare_trees
-from graphbench.measurements import Comparison, Measurement
+from graphbench.measurements import Comparison
 from graphbench.measuring import compiled as compiling
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
@@ -23,9 +23,11 @@ from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
 from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peak, with_peaks
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_side, replaying, undisturbed
-from graphbench.measuring.unfused import isolating_ops, n_ops, post_grad_records, quartered
-from graphbench.provenance.fates import fates
-from graphbench.records import GraphInput, KernelRecord, NodeRecord, Phase, Policy, PostGradNode, RegionRecord, Side
+from graphbench.measuring.selection import Selection
+from graphbench.measuring.spending import Key, Purse, rough_side
+from graphbench.measuring.unfused import isolating_ops, quartered
+from graphbench.measuring.unmeasured_region import PHASES, graph_inputs_of, post_grad_of, skipped, with_fates
+from graphbench.records import KernelRecord, NodeRecord, Policy, RegionRecord, Side
 from graphbench.regions import Region
 from graphbench.runs.entries import SideRow
 from graphbench.runs.ledger import Book
@@ -33,118 +35,101 @@ from graphbench.runs.partial import CUT_SHORT
 from graphbench.tensors import without_graph
 
 Tick = Callable[[], None]
-PHASES: tuple[Phase, ...] = ("forward", "backward")
 RANDOM = "random ops draw other numbers when compiled"
-
-
-def skipped(region: Region, reason: str) -> RegionRecord:
-    """A region that is not measured, with what is known of it."""
-    capture = region.capture
-    sides = _known_sides(region)
-    kernels = tuple(kernel for side in sides for kernel in side.records(MeasuredSide(Side(reason=reason))))
-    return RegionRecord(
-        key=region.key,
-        compile_id=region.compile_id,
-        status="skipped",
-        reason=reason,
-        location=region.location,
-        calls=region.calls,
-        inputs=capture.records if capture else (),
-        ambient=capture.ambient if capture else None,
-        nodes=_with_fates(region, [_marked(node, reason) for node in region.nodes], sides, kernels),
-        post_grad=_post_grad(sides, reason),
-        graph_inputs=_graph_inputs(sides),
-        kernels=kernels,
-    )
-
-
-def _known_sides(region: Region) -> list[CompiledSide]:
-    """The compiled graphs whose wrapper can be read; a step may refer to their kernels."""
-    graphs = [graph for phase in PHASES if (graph := region.graph(phase)) is not None]
-    return [CompiledSide.of(graph) for graph in graphs if graph.artifact.compiled_fn_runner is not None]
-
-
-def _post_grad(sides: Iterable[CompiledSide], reason: str) -> tuple[PostGradNode, ...]:
-    return tuple(node for side in sides for node in post_grad_records(side, reason))
-
-
-def _graph_inputs(sides: Iterable[CompiledSide]) -> tuple[GraphInput, ...]:
-    return tuple(entry for side in sides for entry in side.graph.inputs)
-
-
-def _with_fates(
-    region: Region, nodes: Sequence[NodeRecord], sides: Iterable[CompiledSide], kernels: Sequence[KernelRecord]
-) -> tuple[NodeRecord, ...]:
-    """The nodes with what became of each."""
-    forward = [side for side in sides if side.graph.phase == "forward"]
-    vanished = {name: fate for side in forward for name, fate in side.graph.vanished.items()}
-    output = next(node for node in region.gm.graph.nodes if node.op == "output")
-    results = [source.name for source in output.all_input_nodes]
-    known = fates(nodes, _post_grad(forward, ""), kernels, results, vanished)
-    return tuple(replace(node, fate=known[node.name]) for node in nodes)
-
-
-def _marked(node: NodeRecord, reason: str) -> NodeRecord:
-    missing = Measurement(status="skipped", reason=reason)
-    return replace(node, isolated=missing, in_graph=missing, backward_isolated=missing, backward_in_graph=missing)
-
-
-def unit_count(region: Region) -> int:
-    """How many units measuring the region will visit, for the progress bar."""
-    return len(region.nodes) + sum(len(graph.kernels) + n_ops(graph) for graph in region.graphs)
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a region is measured with: instruments, budgets, the guard around every unit, the progress bar's tick."""
+    """What a region is measured with: instruments, budgets, the guard around every unit, and who is told of progress.
+
+    `tick` is called after every unit, `watch` before it with its name. `purse` is the time there is, where it is
+    limited: then units are measured by `rough`, whole runs by `rough_side`, until units are measured again.
+    """
 
     timers: Timers
     policy: Policy
     guard: Guard
     tick: Tick
+    watch: Callable[[str], None] = lambda _: None
+    purse: Purse | None = None
+    rough: Policy | None = None
+
+    @property
+    def side_policy(self) -> Policy:
+        """How whole runs are measured."""
+        return rough_side(self.policy) if self.purse is not None else self.policy
 
 
-def measure_region(region: Region, means: Means, book: Book) -> RegionRecord:
-    """Measure a captured region. What fails is a row or a side with its reason; the region's own result is not touched.
+class RegionMeasuring:
+    """A captured region being measured. What fails is a row or a side with its reason; its own result is not touched.
 
     Args:
         region: what to measure.
         means: how.
         book: has what is known already, and is told what is found.
-
-    Raises:
-        CaptureError: an input was replaced since capture.
-        JournalError: what was found cannot be written.
     """
-    region.check_inputs()
-    capture = region.capture
-    assert capture is not None
-    record: list[RegionRecord] = []
-    try:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(region.inputs_present())
-            stack.enter_context(ambient.rng_untouched())
-            stack.enter_context(ambient.restored(capture.ambient))
-            if capture.device.type == "cuda":
-                stack.enter_context(torch.cuda.device(capture.device))
-            record.append(_Measuring(region, capture.device, means, book).record())
-    except RuntimeError:  # a device that is lost has no generator to put back; all that is the host's has been
-        if not (record and means.guard.lost):
-            raise
-    return record[0]
+
+    def __init__(self, region: Region, means: Means, book: Book) -> None:
+        self._region = region
+        self._means = means
+        self._book = book
+        self._steps: _Measuring | None = None
+
+    def measure(self) -> RegionRecord:
+        """Measure it.
+
+        Raises:
+            CaptureError: an input was replaced since capture.
+            JournalError: what was found cannot be written.
+        """
+        self._region.check_inputs()
+
+        def whole() -> RegionRecord:
+            self._steps = _Measuring(self._region, self._means, self._book)
+            return self._steps.record()
+
+        return self._as_called(whole)
+
+    def again(self, rows: Iterable[Key]) -> RegionRecord:
+        """Measure some rows again, by the whole policy; a row whose second measurement fails keeps its first.
+
+        Raises:
+            CaptureError: an input was replaced since capture.
+            JournalError: what was found cannot be written.
+        """
+        self._region.check_inputs()
+        steps = self._steps
+        assert steps is not None
+        return self._as_called(lambda: steps.again(frozenset(rows)))
+
+    def _as_called(self, work: Callable[[], RegionRecord]) -> RegionRecord:
+        """Work with the region's inputs, in the state in which it was called."""
+        capture = self._region.capture
+        assert capture is not None
+        record: list[RegionRecord] = []
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self._region.inputs_present())
+                stack.enter_context(ambient.rng_untouched())
+                stack.enter_context(ambient.restored(capture.ambient))
+                if capture.device.type == "cuda":
+                    stack.enter_context(torch.cuda.device(capture.device))
+                record.append(work())
+        except RuntimeError:  # a device that is lost has no generator to put back; all that is the host's has been
+            if not (record and self._means.guard.lost):
+                raise
+        return record[0]
 
 
 class _Measuring:
     """The steps of measuring one region, and what each leaves behind."""
 
-    def __init__(self, region: Region, device: torch.device, means: Means, book: Book) -> None:
+    def __init__(self, region: Region, means: Means, book: Book) -> None:
+        assert region.capture is not None
         self.region = region
-        self.device = device
+        self.device = region.capture.device
         self.means = means
         self.book = book
-        self.isolator = Isolator(device, means.timers, means.policy, means.guard, book)
-        ops, budget = quartered(means.policy), self.isolator.budget
-        self.op_isolator = Isolator(device, means.timers, ops, means.guard, book, budget)
         self.notes: list[str] = []
         self.problem = ""
         self.has_backward = self._has_backward()
@@ -153,6 +138,23 @@ class _Measuring:
             book.known(skipped(region, CUT_SHORT))
         for side in self.sides.values():
             side.recall(book.units)
+        self.isolator = unit = Isolator(
+            self.device,
+            means.timers,
+            means.rough or means.policy,
+            means.guard,
+            book,
+            wanted=self._wanted(Selection.of(means.policy)),
+            purse=means.purse,
+            watch=means.watch,
+        )
+        self.op_isolator = replace(unit, policy=quartered(unit.policy), shared_budget=unit.budget, done={})
+
+    def _wanted(self, selection: Selection) -> frozenset[str] | None:
+        if selection.takes_all:
+            return None
+        known = skipped(self.region, "")
+        return selection.rows(self.region.key, known.nodes, known.kernels, known.post_grad)
 
     def _has_backward(self) -> bool:
         """Whether the region's results require grad; running it once also makes Inductor compile the backward."""
@@ -179,6 +181,14 @@ class _Measuring:
                 "Inductor made no kernels of the forward graph: it does nothing, or only returns its inputs"
             )
         return found
+
+    def again(self, rows: frozenset[Key]) -> RegionRecord:
+        """The record with some rows measured again, by the whole policy."""
+        for isolator, policy in ((self.isolator, self.means.policy), (self.op_isolator, quartered(self.means.policy))):
+            isolator.policy, isolator.again = policy, set(rows)
+        for side in self.sides.values():
+            side.unfused_ran = False
+        return self.record()
 
     def record(self) -> RegionRecord:
         measured = self._measured_sides()
@@ -215,13 +225,13 @@ class _Measuring:
         return measured
 
     def _undisturbed(self, run: WholeRun) -> MeasuredSide:
-        side = with_device_peak(undisturbed(run, self.means.timers, self.means.policy), run)
+        side = with_device_peak(undisturbed(run, self.means.timers, self.means.side_policy), run)
         return MeasuredSide.failed(side, side.reason) if side.reason else MeasuredSide(side)
 
     def _labelled(
         self, side: Side, run: WholeRun, label: Label, rows: Callable[[], list[str]], notes: list[str]
     ) -> MeasuredSide:
-        return measure_side(side, run, label, rows, self.means.timers, self.means.policy, notes)
+        return measure_side(side, run, label, rows, self.means.timers, self.means.side_policy, notes)
 
     def _put(self, name: str, found: MeasuredSide, notes: Sequence[str]) -> MeasuredSide:
         """Note a side; a process that has lost its device may end here."""
@@ -355,9 +365,9 @@ class _Measuring:
             calls=region.calls,
             inputs=capture.records,
             ambient=capture.ambient,
-            nodes=_with_fates(region, nodes, self.sides.values(), kernels),
-            post_grad=_post_grad(self.sides.values(), self.problem),
-            graph_inputs=_graph_inputs(self.sides.values()),
+            nodes=with_fates(region, nodes, self.sides.values(), kernels),
+            post_grad=post_grad_of(self.sides.values(), self.problem),
+            graph_inputs=graph_inputs_of(self.sides.values()),
             kernels=kernels,
             refusals=tuple(refusal for side in self.sides.values() for refusal in side.refusals()),
             eager=sides[0],
@@ -367,7 +377,7 @@ class _Measuring:
             outputs=outputs,
             captured_bytes=capture.nbytes,
             spilled_bytes=sum((capture.spilled.host_bytes, capture.spilled.disk_bytes)) if capture.spilled else 0,
-            notes=tuple(self.notes),
+            notes=tuple(dict.fromkeys(self.notes)),
         )
 
 

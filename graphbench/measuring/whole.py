@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import datetime
-import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
 
 import torch
-from tqdm import tqdm
 
 from graphbench.document import SCHEMA_VERSION
-from graphbench.errors import CaptureError, ContextLostError, GraphbenchError, JournalError, first_line
+from graphbench.errors import CaptureError
 from graphbench.measuring.apart import apart
 from graphbench.measuring.ceilings import ceilings_of
 from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
-from graphbench.measuring.gap_ops import GapOp
-from graphbench.measuring.gap_units import isolate_gap_ops
 from graphbench.measuring.guard import Guard
-from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import policy_of, timers_for
 from graphbench.measuring.recording import Recorded
-from graphbench.measuring.region import Means, Tick, measure_region, skipped, unit_count
+from graphbench.measuring.session_work import SessionWork
+from graphbench.measuring.unmeasured_region import skipped
 from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE, Ceiling, Environment, Policy, ProfileRecord, RegionRecord
-from graphbench.regions import Region
-from graphbench.runs.entries import STEP, Conditions, MeasuredRegion
-from graphbench.runs.ledger import Book, Ledger
-from graphbench.runs.partial import CUT_SHORT, region_so_far
+from graphbench.runs.entries import Conditions
+from graphbench.runs.ledger import Ledger
+from graphbench.runs.partial import CUT_SHORT
 from graphbench.session import Session
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, NoClocks
 from graphbench.units import count_text
-
-NEVER_CALLED = "compiled, but never called"
-NO_OPS = "its graph has no ops"
 
 
 @apart
@@ -74,25 +65,15 @@ def measure_session(
     policy = policy_of(options, timers)
     ledger = Ledger() if ledger is None else ledger
     guard = Guard(unit_timeout_s=options.unit_timeout_s, leave=leave)
-    records: list[RegionRecord] = []
     lock_notes: list[str] = []
     watch = CpuWatch()
-    with (
-        session.in_use("measure"),
-        clock_lock(options, device, lock_notes),
-        _progress(session.regions, gaps, options.progress) as tick,
-    ):
+    work = SessionWork(session, gaps, device, timers, policy, guard, ledger)
+    with session.in_use("measure"), clock_lock(options, device, lock_notes):
         measured_on = environment(device, _options(session), timers)
         _begin(session, ledger, options.subject, measured_on, policy, recorded)
-        means = Means(timers, policy, guard, tick)
-        for region in tuple(session.regions):  # another thread may be compiling
-            reason = _why_not(session, region, options, device, reached)
-            book = ledger.book(region.key)
-            region.compile_ns = session.compile_ns(region)
-            records.append(skipped(region, reason) if reason else _measured(region, means, book))
-        alone = isolate_gap_ops(gaps, Isolator(device, timers, policy, guard, ledger.book(STEP)), tick)
+        work.measure(reached, superseded=options.superseded, progress_wanted=options.progress)
         grain = None if guard.lost else stamp_grain(timers.running, device)
-        ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, records, guard)
+        ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, work.regions, guard)
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=own_version(),
@@ -100,11 +81,11 @@ def measure_session(
         subject=options.subject,
         environment=replace(measured_on, stamp_grain_ns=grain),
         policy=policy,
-        regions=tuple(records),
+        regions=work.regions,
         breaks=tuple(session.breaks()),
         recompiles=tuple(session.recompiles()),
         ceilings=ceilings,
-        step=recorded.step(alone) if recorded is not None else None,
+        step=recorded.step(work.alone) if recorded is not None else None,
         notes=(
             *_fault_notes(guard, ledger),
             *lock_notes,
@@ -167,64 +148,6 @@ def _begin(
         ledger.recorded(recorded.step())
 
 
-def _measured(region: Region, means: Means, book: Book) -> RegionRecord:
-    """A region's record; when something keeps it from being whole, what was measured of it, with the reason."""
-    if book.measured is not None:
-        return book.measured
-    if means.guard.lost:
-        return skipped(region, means.guard.reason)
-    try:
-        record = measure_region(region, means, book)
-    except JournalError:
-        raise
-    except GraphbenchError as error:
-        record = _so_far(region, book, error.message)
-    except Exception as error:  # noqa: BLE001 - whatever one region raises, what was measured is not lost
-        record = _so_far(region, book, _fault(region, means.guard, error))
-    if record.status == "ok" or means.guard.is_lost():
-        # Of a device that is lost, whoever lost it has told and left, if anybody can be named: this region is over.
-        book.put(MeasuredRegion(region=record))
-        means.guard.leave_if_lost()
-    return record
-
-
-def _fault(region: Region, guard: Guard, error: Exception) -> str:
-    """Why a region could not be measured whole: its device is lost, or graphbench has a fault."""
-    assert region.capture is not None
-    try:
-        guard.look(region.capture.device, error)
-    except ContextLostError:
-        return guard.reason
-    return f"graphbench raised {type(error).__name__}: {first_line(error)}: please report it"
-
-
-def _so_far(region: Region, book: Book, reason: str) -> RegionRecord:
-    book.region = skipped(region, reason)
-    record = region_so_far(book, "failed", reason)
-    assert record is not None
-    return record
-
-
-def _why_not(
-    session: Session, region: Region, options: MeasureOptions, device: torch.device, reached: Collection[str] | None
-) -> str:
-    """Why a region is not measured; empty when it is."""
-    if not region.calls:
-        return region.problem or NEVER_CALLED
-    if not region.nodes:
-        return NO_OPS
-    if region.capture is None:
-        return region.problem or "every call raised, so no inputs were recorded"
-    if reached is not None and region.key not in reached:
-        return "the recorded step did not run it"
-    successor = session.superseded(region)
-    if reached is None and successor is not None and not options.superseded:
-        return f"recompiled as {successor.key} and not called since"
-    if region.capture.device != device:
-        return f"it runs on {region.capture.device}, the others on {device}: measure one device at a time"
-    return ""
-
-
 def nothing_captured(session: Session) -> CaptureError:
     """The error that says why there is no region."""
     reasons = [found.reason for found in session.breaks()]
@@ -247,21 +170,6 @@ def device_of_regions(session: Session) -> torch.device:
     """The device that most captured regions run on."""
     devices = [region.capture.device for region in session.regions if region.capture is not None and region.nodes]
     return max(set(devices), key=devices.count) if devices else torch.device("cpu")
-
-
-@contextmanager
-def _progress(regions: list[Region], gaps: list[GapOp], wanted: bool | None) -> Iterator[Tick]:
-    """A progress bar on stderr for anything over two seconds; when not told otherwise, only on a terminal."""
-    total = sum(unit_count(region) for region in regions) + len(gaps)
-    disabled = None if wanted is None else not wanted
-    with tqdm(
-        total=total, desc="measuring", unit="unit", file=sys.stderr, delay=2.0, leave=False, disable=disabled
-    ) as bar:
-
-        def tick() -> None:
-            bar.update()
-
-        yield tick
 
 
 def _notes(session: Session) -> tuple[str, ...]:

@@ -47,6 +47,8 @@ def policy_text(policy: Policy, environment: Environment) -> str:
         amount, budget = count_text(policy.repeat, "sample"), ""
     if policy.noise is not None:
         budget += f" and on until the median is known to {100 * policy.noise:g} % or {policy.noise_ms:g} ms are up"
+    if policy.max_seconds is not None:
+        budget += f", what matters least only roughly: {policy.max_seconds:g} s in all"
     warmup = f"{policy.warmup_ms:g} ms warm-up" if policy.warmup is None else count_text(policy.warmup, "warm-up")
     grain = environment.stamp_grain_ns
     stamps = f", stamps in steps of {grain} ns" if grain is not None and policy.timer != "wallclock" else ""
@@ -57,7 +59,14 @@ def policy_text(policy: Policy, environment: Environment) -> str:
     parts += [f"copies within {format_bytes(budget_bytes)}"] if budget_bytes is not None else []
     locked = policy.lock_gpu_clock_mhz
     parts += [f"SM clock locked to {locked} MHz"] if locked is not None else []
+    parts += [f"only {_patterns(policy.select)}"] if policy.select else []
+    parts += [f"without {_patterns(policy.exclude)}"] if policy.exclude else []
+    parts += [f"only regions {_patterns(policy.only_regions)}"] if policy.only_regions else []
     return f"how: {' | '.join(parts)}"
+
+
+def _patterns(patterns: Sequence[str]) -> str:
+    return clean(", ".join(patterns))
 
 
 def ceiling_lines(ceilings: Sequence[Ceiling]) -> list[str]:

@@ -89,7 +89,8 @@ class MarkdownReporter:
         if compiled and grouping is not None:
             parts += _groups(record, grouping, sort, top, wide)
         elif compiled:
-            parts += [*_nodes(record, rows.nodes, sort, top, wide), *_fusions(record, rows, top, wide, digest)]
+            asked = rows.asked_for
+            parts += [*_nodes(record, asked.nodes, sort, top, wide), *_fusions(record, asked, top, wide, digest)]
         if record.step is not None and step is not None:
             parts += [*_step(record.step, step, top, wide, digest)]
             by_source = grouping is not None and grouping.by == "source"

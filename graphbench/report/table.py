@@ -125,7 +125,8 @@ class _Tables:
             return []
         if self._grouping:
             return [*self.groups(record, self._grouping), ""]
-        return [*self.nodes(record, rows.nodes), "", *self.fusions(record, rows), ""]
+        asked = rows.asked_for
+        return [*self.nodes(record, rows.nodes, asked.nodes), "", *self.fusions(record, rows, asked.fusions), ""]
 
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
         """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
@@ -136,11 +137,11 @@ class _Tables:
         grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=() if self._wide else without)
         return [title, draw(grid, self._width), *groups_legend(record, rows[-1], self.digest)]
 
-    def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow]) -> list[str]:
-        """The per-node table, its marks explained, and why times and limits are missing."""
+    def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow], asked: Sequence[NodeRow]) -> list[str]:
+        """The per-node table of those asked for, its marks explained, and why times and limits are missing."""
         many = len(record.regions) > 1
         keys = node_sort_keys()
-        lines = self._table("Nodes, isolated", node_columns(rows), rows, keys, self._without(record, rows))
+        lines = self._table("Nodes, isolated", node_columns(rows), asked, keys, self._without(record, rows))
         lines += legend(rows, many=many, wide=self._wide)
         lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
         lines += _reasons(_without_backward(record, rows))
@@ -151,10 +152,10 @@ class _Tables:
             lines += ["", *self._table("Launches of nodes, isolated", NODE_LAUNCH_COLUMNS, ran, keys)]
         return lines + launch_legend(ran)
 
-    def fusions(self, record: ProfileRecord, found: ProfileRows) -> list[str]:
-        """The per-fusion table, sums of nodes and kernels that must agree, and why times and limits are missing."""
+    def fusions(self, record: ProfileRecord, found: ProfileRows, asked: Sequence[FusionRow]) -> list[str]:
+        """The per-fusion table of those asked for, sums that must agree, and why times and limits are missing."""
         rows = found.fusions
-        listed, folded = (rows, []) if self._wide else _without_unowned(rows)
+        listed, folded = (asked, []) if self._wide else _without_unowned(asked)
         many = len(record.regions) > 1
         title = "Fusions: a kernel's time against its nodes' eager time"
         keys = sort_keys(FUSION_COLUMNS, "all_calls_fused_p50")

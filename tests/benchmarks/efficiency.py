@@ -51,7 +51,7 @@ TIMED = {
     "graphbench.isolate.specs:unit_key": "keys of equal units",
     "graphbench.measuring.environment:environment": "environment",
     "graphbench.document:check": "checking the profile",
-    "graphbench.measuring.region:measure_region": "replays and the rest of a region",
+    "graphbench.measuring.region:RegionMeasuring.measure": "replays and the rest of a region",
 }
 """What is timed, as `module:name`, and what it is called. A name that no longer exists is reported, not an error."""
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import graphbench
 from graphbench import session
-from graphbench.measuring import whole
+from graphbench.measuring import session_work
 from tests.cpu.stories import QUICK, captured, changes, compiled, measured, node, quick, world
 
 # what fails alone
@@ -114,7 +114,7 @@ def test_a_region_that_fails_as_a_whole_is_failed_with_its_reason(monkeypatch: p
     def failing(*_: Any) -> Any:
         raise graphbench.GraphbenchError("as a test")
 
-    monkeypatch.setattr(whole, "measure_region", failing)
+    monkeypatch.setattr(session_work.RegionMeasuring, "measure", failing)
     (region,) = quick().regions
     assert (region.status, region.reason) == ("failed", "as a test")
     assert {entry.isolated.reason for entry in region.nodes} == {"as a test"}

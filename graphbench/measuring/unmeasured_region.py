@@ -1,0 +1,75 @@
+"""What is known of a region without measuring it: its nodes with their fates, its post-grad nodes, its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from graphbench.measurements import Measurement
+from graphbench.measuring.compiled import CompiledSide
+from graphbench.measuring.runs import MeasuredSide
+from graphbench.measuring.unfused import n_ops, post_grad_records
+from graphbench.provenance.fates import fates
+from graphbench.records import GraphInput, KernelRecord, NodeRecord, Phase, PostGradNode, RegionRecord, Side
+from graphbench.regions import Region
+
+PHASES: tuple[Phase, ...] = ("forward", "backward")
+
+
+def skipped(region: Region, reason: str) -> RegionRecord:
+    """A region that is not measured, with what is known of it."""
+    capture = region.capture
+    sides = known_sides(region)
+    kernels = tuple(kernel for side in sides for kernel in side.records(MeasuredSide(Side(reason=reason))))
+    return RegionRecord(
+        key=region.key,
+        compile_id=region.compile_id,
+        status="skipped",
+        reason=reason,
+        location=region.location,
+        calls=region.calls,
+        inputs=capture.records if capture else (),
+        ambient=capture.ambient if capture else None,
+        nodes=with_fates(region, [_marked(node, reason) for node in region.nodes], sides, kernels),
+        post_grad=post_grad_of(sides, reason),
+        graph_inputs=graph_inputs_of(sides),
+        kernels=kernels,
+    )
+
+
+def known_sides(region: Region) -> list[CompiledSide]:
+    """The compiled graphs whose wrapper can be read; a step may refer to their kernels."""
+    graphs = [graph for phase in PHASES if (graph := region.graph(phase)) is not None]
+    return [CompiledSide.of(graph) for graph in graphs if graph.artifact.compiled_fn_runner is not None]
+
+
+def post_grad_of(sides: Iterable[CompiledSide], reason: str) -> tuple[PostGradNode, ...]:
+    """The post-grad nodes of compiled graphs; `reason` says why those without a time have none."""
+    return tuple(node for side in sides for node in post_grad_records(side, reason))
+
+
+def graph_inputs_of(sides: Iterable[CompiledSide]) -> tuple[GraphInput, ...]:
+    """What compiled graphs read without computing it."""
+    return tuple(entry for side in sides for entry in side.graph.inputs)
+
+
+def with_fates(
+    region: Region, nodes: Sequence[NodeRecord], sides: Iterable[CompiledSide], kernels: Sequence[KernelRecord]
+) -> tuple[NodeRecord, ...]:
+    """The nodes with what became of each."""
+    forward = [side for side in sides if side.graph.phase == "forward"]
+    vanished = {name: fate for side in forward for name, fate in side.graph.vanished.items()}
+    output = next(node for node in region.gm.graph.nodes if node.op == "output")
+    results = [source.name for source in output.all_input_nodes]
+    known = fates(nodes, post_grad_of(forward, ""), kernels, results, vanished)
+    return tuple(replace(node, fate=known[node.name]) for node in nodes)
+
+
+def _marked(node: NodeRecord, reason: str) -> NodeRecord:
+    missing = Measurement(status="skipped", reason=reason)
+    return replace(node, isolated=missing, in_graph=missing, backward_isolated=missing, backward_in_graph=missing)
+
+
+def unit_count(region: Region) -> int:
+    """How many units measuring the region will visit, for the progress bar."""
+    return len(region.nodes) + sum(len(graph.kernels) + n_ops(graph) for graph in region.graphs)

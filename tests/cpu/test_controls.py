@@ -1,0 +1,171 @@
+"""Which rows are measured, and for how long: --select, --exclude, --only-region, --max-seconds."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+
+import graphbench
+from graphbench import session
+from graphbench.measuring.whole import measure_session
+from graphbench.models.demo import SmallTransformer
+from graphbench.options import MeasureOptions
+from graphbench.records import NOT_SELECTED, ProfileRecord, RegionRecord
+from graphbench.session import Session
+
+QUICK = {"warmup": 1, "repeat": 3, "ceilings": "off", "progress": False}
+
+
+@functools.cache
+def captured() -> Session:
+    """What a training step of a small transformer and a call of something smaller left behind."""
+    graphbench.reset()
+    torch.manual_seed(0)
+    model = torch.compile(SmallTransformer(width=32, heads=2, layers=2, vocabulary=50), backend="graphbench")
+    model(torch.randint(50, (2, 16))).sum().backward()
+    torch.compile(lambda x: x.sin() + 1, backend="graphbench")(torch.ones(8))
+    return session.current()
+
+
+def measured(**options: Any) -> ProfileRecord:
+    return measure_session(captured(), MeasureOptions(**{**QUICK, "only_region": "r0", **options}))
+
+
+def region(record: ProfileRecord) -> RegionRecord:
+    found, _ = record.regions
+    return found
+
+
+def timed_nodes(record: ProfileRecord) -> set[str]:
+    return {node.name for node in region(record).nodes if node.isolated.samples is not None}
+
+
+def test_only_selected_nodes_are_isolated_forward_and_backward() -> None:
+    found = region(measured(select="linear*"))
+    chosen = {node.name for node in found.nodes if node.op_type == "linear"}
+    timed = {node.name for node in found.nodes if node.isolated.samples is not None}
+    assert chosen <= timed
+    assert {node.op_type for node in found.nodes if node.name not in timed} >= {"softmax", "embedding"}
+    others = [node for node in found.nodes if node.name not in timed]
+    assert {node.isolated.reason for node in others} == {NOT_SELECTED}
+    assert not [node for node in others if node.backward_isolated.samples is not None]
+    assert all(node.backward_isolated.samples for node in found.nodes if node.name in chosen)
+
+
+def test_a_selected_nodes_kernels_are_measured_with_all_that_they_are_judged_against() -> None:
+    found = region(measured(select="gelu"))
+    kernels = [kernel for kernel in found.kernels if kernel.isolated.samples is not None]
+    (gelu,) = {node.name for node in found.nodes if node.op_type == "gelu" and node.module.startswith("blocks.0")}
+    assert any(role.node == gelu for kernel in kernels for role in kernel.roles)
+    nodes = {node.name: node for node in found.nodes}
+    for kernel in kernels:
+        for role in kernel.roles:
+            if role.role in ("executes", "differentiates"):
+                assert nodes[role.node].isolated.samples is not None or nodes[role.node].kind == "view"
+
+
+def test_whole_runs_and_coverage_are_those_of_everything() -> None:
+    every, some = region(measured()), region(measured(select="gelu"))
+    assert [kernel.in_graph.status for kernel in some.kernels] == [kernel.in_graph.status for kernel in every.kernels]
+    assert {kernel.in_graph.status for kernel in some.kernels} == {"ok"}
+
+
+def test_rows_left_out_keep_their_kinds_and_fates() -> None:
+    every, some = region(measured()), region(measured(select="gelu"))
+    assert [(node.kind, node.fate) for node in some.nodes] == [(node.kind, node.fate) for node in every.nodes]
+
+
+def test_excluded_rows_are_left_out_though_an_equal_one_is_measured() -> None:
+    every = region(measured(select="linear"))
+    linears = [node.name for node in every.nodes if node.op_type == "linear"]
+    shared = next(node for node in every.nodes if node.isolated.shared_with is not None and node.name in linears)
+    found = {node.name: node for node in region(measured(select="linear", exclude=shared.name)).nodes}
+    assert found[shared.name].isolated.reason == NOT_SELECTED
+    assert found[str(shared.isolated.shared_with)].isolated.samples is not None
+
+
+def test_a_module_path_selects_what_is_below_it() -> None:
+    record = measured(select="blocks.0.attention")
+    modules = {node.module for node in region(record).nodes if node.name in timed_nodes(record)}
+    assert "blocks.0.attention" in modules
+    assert not any(module.startswith("blocks.1.attention.") for module in modules)
+
+
+def test_a_kernel_is_selected_by_its_name() -> None:
+    found = region(measured(select="*softmax*:*"))
+    timed = [kernel.key for kernel in found.kernels if kernel.isolated.samples is not None]
+    assert timed
+    assert all("softmax" in key for key in timed)
+
+
+@pytest.mark.parametrize(
+    ("option", "pattern", "message"),
+    [
+        ("select", "lineaa", "select='lineaa': no node, op type, module or kernel matches"),
+        ("exclude", "lineaa", "exclude='lineaa': no node, op type, module or kernel matches"),
+        ("only_region", "r9", "only_region='r9': no such region"),
+    ],
+)
+def test_a_pattern_that_means_nothing_is_refused_with_what_comes_close(option: str, pattern: str, message: str) -> None:
+    with pytest.raises(graphbench.GraphbenchError) as caught:
+        measured(**{option: pattern})
+    assert caught.value.message == message
+    assert ("linear" if option != "only_region" else "r0 (demo.py:") in (caught.value.hint or "")
+
+
+def test_a_region_that_is_not_asked_for_says_so() -> None:
+    one, other = measured(only_region="demo.py:*").regions
+    assert (one.status, other.status, other.reason) == ("ok", "skipped", NOT_SELECTED)
+    one, other = measured(only_region=["r1", "r1*"]).regions
+    assert (one.status, one.reason, other.status) == ("skipped", NOT_SELECTED, "ok")
+
+
+def test_tables_list_what_was_asked_for_and_count_the_rest() -> None:
+    text = str(graphbench.Profile(measured(select="gelu")))
+    assert "only gelu" in text
+    assert "– not selected: " in text
+    nodes = text.split("Nodes, isolated", 1)[1].split("Fusions", 1)[0]
+    assert "gelu" in nodes
+    assert "embedding" not in nodes
+
+
+# limited time
+
+
+@functools.cache
+def limited(seconds: float) -> ProfileRecord:
+    return measured(max_seconds=seconds, warmup=None, repeat=None)
+
+
+def n_samples(record: ProfileRecord) -> dict[str, int]:
+    found = region(record)
+    rows = [*((node.name, node.isolated) for node in found.nodes), *((k.key, k.isolated) for k in found.kernels)]
+    return {name: len(m.samples.busy_ns) for name, m in rows if m.samples is not None and m.shared_with is None}
+
+
+def test_with_limited_time_everything_is_measured_roughly_and_some_rows_again() -> None:
+    record = limited(12.0)
+    found = region(record)
+    counts = n_samples(record)
+    assert set(counts.values()) & set(range(5, 10)), "rows that were measured once, roughly"
+    assert max(counts.values()) > 9, "rows that were measured again"
+    assert not [node.name for node in found.nodes if node.isolated.status != "ok" and node.kind == "compute"]
+
+
+def test_equal_rows_have_the_measurement_that_was_made_again() -> None:
+    found = region(limited(12.0))
+    nodes = {node.name: node.isolated for node in found.nodes}
+    shared = [m for m in nodes.values() if m.shared_with is not None]
+    assert shared
+    assert all(m.samples == nodes[str(m.shared_with)].samples for m in shared)
+
+
+def test_time_that_is_up_leaves_rows_out_by_name() -> None:
+    record = limited(1e-6)
+    (found, _) = record.regions
+    reasons = {node.isolated.reason for node in found.nodes} | {found.reason}
+    assert "time was up before it was measured" in reasons
+    assert "failed" not in {node.isolated.status for node in found.nodes}
