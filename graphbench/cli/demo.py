@@ -11,7 +11,8 @@ from graphbench.cli.common import Command, ViewOptions, add_view_flags, pick
 from graphbench.cli.execution_flags import Execution
 from graphbench.cli.measure_flags import add_measure_flags, measure_options
 from graphbench.cli.output import OutputOptions, add_output_flags, deliver
-from graphbench.models.inputs import InputSet, InputSpec
+from graphbench.models.input_sets import InputSet
+from graphbench.models.inputs import InputSpec
 from graphbench.models.sources import ModelSource
 from graphbench.options import MeasureOptions
 

@@ -20,7 +20,8 @@ from graphbench.configurations.steps import training_loss
 from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
-from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, InputSet, as_inputs, make_inputs
+from graphbench.models.input_sets import InputSet
+from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, as_inputs, make_inputs
 from graphbench.models.saved_inputs import load_inputs
 from graphbench.models.sources import BuiltModel, ModelSource, build_model
 from graphbench.options import MeasureOptions
@@ -214,8 +215,8 @@ def _make_inputs(job: Job, built: BuiltModel) -> Inputs:
     given, dtype, seed = job.input_set, job.execution.dtype, job.execution.seed
     if given is not None and given.file is not None:
         return load_inputs(given.file, device=job.device)
-    if given is not None:
-        return make_inputs(given.specs, device=job.device, seed=seed)
+    if given is not None and given.specs:
+        return make_inputs(given.specs, device=job.device, seed=seed, origin=str(given))
     if built.make_example is not None:
         torch.manual_seed(seed)
         made = built.make_example()

@@ -42,7 +42,6 @@ def read_source(arguments: argparse.Namespace) -> ModelSource:
         file=arguments.custom_model_file,
         target=arguments.model_class,
         arguments=parse_arguments(arguments.model_arg),
-        batch_size=arguments.batch_size,
         train=arguments.train,
     )
 

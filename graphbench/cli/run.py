@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from graphbench.cli.running import (
     beginning_lost,
     check_allowed,
     check_continued,
+    continuing,
     ended_in_order,
     parse_started,
     printed_when_interrupted,
@@ -39,8 +40,10 @@ from graphbench.cli.running import (
     work,
     worker_of,
 )
+from graphbench.cli.series import Series, begin, files_of, measure_series
 from graphbench.errors import GraphbenchError, UsageError
-from graphbench.models.inputs import SYNTAX, InputSet
+from graphbench.models.input_sets import InputSet, labels
+from graphbench.models.inputs import SYNTAX
 from graphbench.models.sources import ModelSource
 from graphbench.options import MeasureOptions
 from graphbench.runs.journal import read_journal
@@ -148,17 +151,57 @@ class RunCommand(Command[RunOptions]):
             return compare_job(self._job(options), options.compare, options.measure, options.output)
         if options.worker is not None:
             return work(worker_of(options.worker), partial(self._measure, options), leave=True)
-        folder = str(Path.cwd())
+        if len(options.input_sets) > 1:
+            return self._run_series(options)
+        run, folder = self._directory(options, options.output.files())
+        if run.temporary and options.resume is None:
+            say(f"should this be cut short, what was measured is in {run.folder}")
+        with told(run, options.source.file, folder), ended_in_order():
+            return self._start(options, run, folder)
+
+    def _directory(self, options: RunOptions, files: Mapping[str, Path]) -> tuple[RunDirectory, str]:
+        """Where the run keeps what it measures, and the folder that it was started in.
+
+        Args:
+            options: of the run.
+            files: what will be written there.
+        """
         if options.resume is not None:
             run, started = RunDirectory.again(options.resume)
-            folder = started.folder
-        else:
-            options.output.check()
-            files = [file for file in (options.source.file, *(given.file for given in options.input_sets)) if file]
-            run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
-            if run.temporary:
-                say(f"should this be cut short, what was measured is in {run.folder}")
-        with told(run, options.source.file, folder), ended_in_order(), printed_when_interrupted(run, options.view):
+            return run, started.folder
+        options.output.check(files)
+        read, output = _files_read(options), options.output
+        return RunDirectory.begin(output.output_dir, options.words, read, force=output.force), str(Path.cwd())
+
+    def _run_series(self, options: RunOptions) -> int:
+        """A run for every set of inputs, in a directory of its own."""
+        names = labels(options.input_sets)
+        new = options.resume is None
+        run, folder = self._directory(options, files_of(names, options.output) if new else {})
+        series = Series(
+            run=run,
+            labels=names,
+            words=options.words,
+            files=_files_read(options, Path(folder)),
+            again=continuing(run.folder, options.source.file, folder),
+        )
+        if new:
+            begin(series)
+
+        def start(index: int, run: RunDirectory) -> int:
+            chosen = replace(
+                options,
+                input_sets=(options.input_sets[index],),
+                words=series.words_of(index),
+                output=replace(options.output, output_dir=run.folder),
+            )
+            return self._start(chosen, run, folder)
+
+        return measure_series(series, start)
+
+    def _start(self, options: RunOptions, run: RunDirectory, folder: str) -> int:
+        """Measure, in a worker or in this process, in the folder that the run was started in."""
+        with printed_when_interrupted(run, options.view):
             if options.supervise:
                 limit_s = options.measure.unit_timeout_s
                 code = supervise(run, options.words, folder, limit_s, debug=options.debug)
@@ -172,9 +215,10 @@ class RunCommand(Command[RunOptions]):
     def _job(self, options: RunOptions) -> Job:
         from graphbench.cli.execute import Job, pick_device
 
+        given = options.input_sets[0] if options.input_sets else None
         return Job(
-            source=options.source,
-            input_set=options.input_sets[0] if options.input_sets else None,
+            source=replace(options.source, batch_size=given.batch_size if given is not None else None),
+            input_set=given,
             execution=replace(options.execution, device=pick_device(options.execution.device)),
         )
 
@@ -200,6 +244,12 @@ class RunCommand(Command[RunOptions]):
             if failed is not None:
                 raise failed
         return code
+
+
+def _files_read(options: RunOptions, folder: Path = Path()) -> list[Path]:
+    """The model's file and those of its inputs, as seen from the folder that the run was started in."""
+    files = (options.source.file, *(given.file for given in options.input_sets))
+    return [folder / file for file in files if file is not None]
 
 
 def _add_running_flags(parser: argparse.ArgumentParser) -> None:

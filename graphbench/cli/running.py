@@ -28,6 +28,7 @@ from graphbench.runs.entries import Started
 from graphbench.runs.journal import JOURNAL, Journal, read_journal
 from graphbench.runs.ledger import Ledger
 from graphbench.runs.partial import read_partial
+from graphbench.runs.series import is_series
 from graphbench.runs.supervisor import EXIT_CONTEXT_LOST, Supervisor
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
@@ -152,6 +153,12 @@ def refuse_complete(folder: Path) -> None:
     Raises:
         UsageError: it is.
     """
+    if is_series(folder) and not (folder / JOURNAL).exists():
+        raise UsageError(
+            f"the series of {folder} is complete: there is nothing to go on with",
+            hint=f"graphbench show {folder}",
+            subject=str(folder),
+        )
     if (folder / PROFILE).is_file() and not (folder / JOURNAL).exists():
         raise UsageError(
             f"the run of {folder} is complete: there is nothing to go on with",
@@ -294,8 +301,19 @@ def told(run: RunDirectory, file: Path | None, folder: str) -> Iterator[None]:
     try:
         yield
     finally:
-        named = ["--custom-model-file", str(Path(folder, file))] if file is not None else []
-        run.let_go(shlex.join(["graphbench", "run", "--resume", str(run.folder), *named]))
+        run.let_go(continuing(run.folder, file, folder))
+
+
+def continuing(folder: Path, file: Path | None, started_in: str) -> str:
+    """The command that goes on with a run or a series.
+
+    Args:
+        folder: its directory.
+        file: the model file of the run, if it has one: to go on, it has to be named again.
+        started_in: where it was started.
+    """
+    named = ["--custom-model-file", str(Path(started_in, file))] if file is not None else []
+    return shlex.join(["graphbench", "run", "--resume", str(folder), *named])
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphbench.errors import UsageError, first_line
@@ -19,15 +18,23 @@ if TYPE_CHECKING:
 
 SYNTAX = """an input is NAME=DTYPE[SIZES], for instance  x=f32[16,3,224,224]  or  input_ids=i64[1,128]<32000
         NAME= may be left out: such inputs are passed by position, in the order given
-        DTYPE is one of f16 bf16 f32 f64 i8 i16 i32 i64 u8 bool
+        DTYPE is one of f16 bf16 f32 f64 c64 f8e4m3fn f8e5m2 i8 i16 i32 i64 u8 bool
         SIZES are separated by commas; [] is a scalar
-        <N   for integers: values from 0 to N-1; without it 0 and 1"""
+        <N     for integers: values from 0 to N-1; without it 0 and 1
+        >=M<N  values from M to N-1
+        several inputs in one text are separated by spaces, as  "ids=i64[1,128]<1000 mask=i64[1,128]"  is two"""
+
+FROM_PYTHON = """not Python: {"ids": torch.randint(0, 1000, (1, 128))} is written  ids=i64[1,128]<1000
+        """
 
 DTYPES: Mapping[str, str] = {
     "f16": "float16",
     "bf16": "bfloat16",
     "f32": "float32",
     "f64": "float64",
+    "c64": "complex64",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
     "i8": "int8",
     "i16": "int16",
     "i32": "int32",
@@ -36,15 +43,21 @@ DTYPES: Mapping[str, str] = {
     "bool": "bool",
 }
 FLOAT_DTYPES = ("f16", "bf16", "f32", "f64")
-_LARGEST: Mapping[str, int] = {"i8": 2**7, "u8": 2**8, "i16": 2**15, "i32": 2**31, "i64": 2**63 - 1}
+_RANGES: Mapping[str, tuple[int, int]] = {  # the least value, and the largest bound
+    "i8": (-(2**7), 2**7),
+    "u8": (0, 2**8),
+    "i16": (-(2**15), 2**15),
+    "i32": (-(2**31), 2**31),
+    "i64": (-(2**63), 2**63 - 1),
+}
 _UNBOUNDED = 2
-_TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>[0-9]+)|(?P<mark>[=\[\],<]))")
+_TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>-?[0-9]+)|(?P<mark>>=|[=\[\],<]))")
 _MOST_ELEMENTS = 2**63 - 1  # of a tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSpec:
-    """One input. `name` is `None` for a positional one; `bound` limits integers to `0 <= value < bound`.
+    """One input. `name` is `None` for a positional one; `bound` limits integers to `least <= value < bound`.
 
     `dtype` is a short name of `DTYPES`; `shape` counts elements.
     """
@@ -53,6 +66,7 @@ class InputSpec:
     shape: tuple[int, ...]
     name: str | None = None
     bound: int | None = None
+    least: int = 0
 
     @property
     def is_float(self) -> bool:
@@ -61,7 +75,8 @@ class InputSpec:
 
     def __str__(self) -> str:
         name = f"{self.name}=" if self.name else ""
-        bound = f"<{self.bound}" if self.bound is not None else ""
+        least = f">={self.least}" if self.least else ""
+        bound = f"{least}<{self.bound}" if self.bound is not None else ""
         return f"{name}{self.dtype}[{','.join(map(str, self.shape))}]{bound}"
 
 
@@ -72,17 +87,6 @@ class Inputs:
     args: tuple[object, ...] = ()
     kwargs: Mapping[str, object]
     origin: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputSet:
-    """All inputs of one call, as the user gave them: either `specs` or a `file` of saved tensors."""
-
-    specs: tuple[InputSpec, ...] = ()
-    file: Path | None = None
-
-    def __str__(self) -> str:
-        return str(self.file) if self.file is not None else " ".join(map(str, self.specs))
 
 
 class _Parser:
@@ -106,8 +110,9 @@ class _Parser:
 
     def error(self, found: str, position: int, expected: str = "") -> UsageError:
         wanted = f", expected {expected}" if expected else ""
+        hint = FROM_PYTHON + SYNTAX if "{" in self.text or "(" in self.text else SYNTAX
         return UsageError(
-            f"input {self.text!r}: found {found} at position {position}{wanted}", hint=SYNTAX, subject=self.text
+            f"input {self.text!r}: found {found} at position {position}{wanted}", hint=hint, subject=self.text
         )
 
     def peek(self) -> tuple[str, str, int]:
@@ -129,6 +134,19 @@ class _Parser:
         return True
 
     def parse(self) -> InputSpec:
+        found = self._spec()
+        self.take("end", "the end of the input")
+        return found
+
+    def parse_all(self) -> list[InputSpec]:
+        """One spec after the other; a comma may stand between two."""
+        found = [self._spec()]
+        while self.peek()[0] != "end":
+            self.skip(",")
+            found.append(self._spec())
+        return found
+
+    def _spec(self) -> InputSpec:
         name = None
         word, position = self.take("word", "a name or a dtype")
         if self.skip("="):
@@ -137,39 +155,53 @@ class _Parser:
         if word not in DTYPES:
             raise self.error(repr(word), position, f"a dtype, one of {' '.join(DTYPES)}")
         shape = self._shape()
-        bound = self._bound(word)
-        self.take("end", "the end of the input")
-        return InputSpec(name=name, dtype=word, shape=shape, bound=bound)
+        least, bound = self._range(word)
+        return InputSpec(name=name, dtype=word, shape=shape, bound=bound, least=least)
 
     def _shape(self) -> tuple[int, ...]:
         self.take("mark", "'['", "[")
         if self.skip("]"):
             return ()
-        sizes = [self._number("a size")[0]]
+        sizes = [self._size()]
         while self.skip(","):
-            sizes.append(self._number("a size")[0])
+            sizes.append(self._size())
         position = self.take("mark", "',' or ']'", "]")[1]
         if math.prod(max(size, 1) for size in sizes) > _MOST_ELEMENTS:
             raise self.error(f"{len(sizes)} sizes", position, f"sizes of at most {_MOST_ELEMENTS} elements together")
         return tuple(sizes)
 
+    def _size(self) -> int:
+        size, position = self._number("a size")
+        if size < 0:
+            raise self.error(str(size), position, "a size, at least 0")
+        return size
+
     def _number(self, expected: str) -> tuple[int, int]:
         """A number and its position."""
-        digits, position = self.take("number", expected)
-        if len(digits.lstrip("0")) > len(str(_MOST_ELEMENTS)):
+        text, position = self.take("number", expected)
+        digits = text.lstrip("-").lstrip("0") or "0"
+        if len(digits) > len(str(_MOST_ELEMENTS)):
             raise self.error(f"a number of {len(digits)} digits", position, f"at most {_MOST_ELEMENTS}")
-        return int(digits.lstrip("0") or "0"), position
+        return int(digits) * (-1 if text.startswith("-") else 1), position
 
-    def _bound(self, dtype: str) -> int | None:
+    def _range(self, dtype: str) -> tuple[int, int | None]:
+        """The least value, and the bound that all values are below."""
         position = self.peek()[2]
+        given = self.skip(">=")
+        least, position_of_least = self._number("a whole number") if given else (0, position)
         if not self.skip("<"):
-            return None
-        bound, position_of_number = self._number("a whole number")
-        if dtype not in _LARGEST:
+            if given:
+                self.take("mark", "'<' and a bound, as in >=1<10", "<")
+            return 0, None
+        bound, position_of_bound = self._number("a whole number")
+        if dtype not in _RANGES:
             raise self.error(f"a bound for {dtype}", position, "one only for integers")
-        if not 1 <= bound <= _LARGEST[dtype]:
-            raise self.error(f"bound {bound}", position_of_number, f"1 to {_LARGEST[dtype]} for {dtype}")
-        return bound
+        lowest, largest = _RANGES[dtype]
+        if not lowest <= least < largest:
+            raise self.error(str(least), position_of_least, f"{lowest} to {largest - 1} for {dtype}")
+        if not least < bound <= largest:
+            raise self.error(f"bound {bound}", position_of_bound, f"{least + 1} to {largest} for {dtype}")
+        return least, bound
 
 
 def parse_input(text: str) -> InputSpec:
@@ -191,16 +223,32 @@ def parse_inputs(texts: Iterable[str]) -> tuple[InputSpec, ...]:
     Raises:
         UsageError: one does not parse, or two have the same name.
     """
-    specs = tuple(parse_input(text) for text in texts)
+    return _named_once([parse_input(text) for text in texts])
+
+
+def parse_input_set(text: str) -> tuple[InputSpec, ...]:
+    """Read all inputs of one call from one text, separated by spaces.
+
+    Raises:
+        UsageError: the text does not follow `SYNTAX`, or two inputs have the same name.
+
+    Example:
+        >>> [spec.shape for spec in parse_input_set("input_ids=i64[1,128]<1000 mask=i64[1,128]")]
+        [(1, 128), (1, 128)]
+    """
+    return _named_once(_Parser(text).parse_all())
+
+
+def _named_once(specs: list[InputSpec]) -> tuple[InputSpec, ...]:
     names = [spec.name for spec in specs if spec.name is not None]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"input {name!r} is given {names.count(name)} times", hint=SYNTAX, subject=name)
-    return specs
+    return tuple(specs)
 
 
 def make_inputs(specs: Iterable[InputSpec], *, device: str, seed: int, origin: str = "--input") -> Inputs:
-    """Fill specs with values: floats normally distributed, integers uniform below their bound.
+    """Fill specs with values: integers uniform in their range, other numbers normally distributed.
 
     Values are drawn on the CPU, so that they are the same for a seed on every device.
 
@@ -234,9 +282,12 @@ def _draw(spec: InputSpec, generator: torch.Generator) -> torch.Tensor:
     import torch
 
     dtype: torch.dtype = getattr(torch, DTYPES[spec.dtype])
+    if dtype.is_complex:
+        return torch.randn(spec.shape, generator=generator, dtype=dtype)
     if dtype.is_floating_point:
         return torch.randn(spec.shape, generator=generator).to(dtype)
-    return torch.randint(spec.bound or _UNBOUNDED, spec.shape, generator=generator).to(dtype)
+    bound = _UNBOUNDED if spec.bound is None else spec.bound
+    return torch.randint(spec.least, bound, spec.shape, generator=generator).to(dtype)
 
 
 def as_inputs(value: object, *, origin: str, device: str, dtype: str | None = None) -> Inputs:

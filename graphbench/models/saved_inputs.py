@@ -10,6 +10,7 @@ from typing import Final
 from graphbench.errors import GraphbenchError, UsageError, first_line
 from graphbench.models.inputs import Inputs, as_inputs
 
+SUFFIXES: Final = (".pt", ".pth", ".safetensors")
 MOST_VALUES: Final = 100_000
 MOST_LEVELS: Final = 64
 _SNIFFED_BYTES: Final = 512
@@ -26,7 +27,7 @@ def load_inputs(path: Path, *, device: str) -> Inputs:
     """
     if not path.is_file():
         raise UsageError(f"example inputs {path}: no such file", subject=str(path))
-    if path.suffix not in {".pt", ".pth", ".safetensors"}:
+    if path.suffix not in SUFFIXES:
         raise UsageError(
             f"example inputs {path}: found suffix {path.suffix!r}, expected .pt, .pth or .safetensors",
             subject=str(path),
