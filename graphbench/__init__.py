@@ -1,6 +1,6 @@
 """What every op of a compiled model costs, which kernel it ended up in, and whether that fusion paid."""
 
-from graphbench.api import Profile, backward_of, compare, diff, load, measure, profile, reset
+from graphbench.api import Profile, backward_of, compare, diff, load, measure, profile, reset, scaling
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 from graphbench.live import Recording, phase, record
@@ -24,4 +24,5 @@ __all__ = [
     "record",
     "replace",
     "reset",
+    "scaling",
 ]

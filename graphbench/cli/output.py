@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from graphbench.cli.common import (
     EXIT_OK,
@@ -22,12 +22,12 @@ from graphbench.cli.common import (
     write_text,
 )
 from graphbench.errors import GraphbenchError, UsageError
+from graphbench.runs.series import PROFILE as PROFILE
 
 if TYPE_CHECKING:
     from graphbench.api import Profile
     from graphbench.records import ProfileRecord
 
-PROFILE: Final = "profile.json"
 _SHOWN_FAILURES = 5
 
 

@@ -76,7 +76,7 @@ def files_of(labels: Sequence[str], output: OutputOptions) -> Mapping[str, Path]
     folder = output.output_dir
     if folder is None:
         return {}
-    if (folder / PROFILE).exists() or (folder / JOURNAL).exists() and not (folder / SERIES).exists():
+    if (folder / PROFILE).exists() or ((folder / JOURNAL).exists() and not (folder / SERIES).exists()):
         raise UsageError(
             f"{folder} holds a run of one set of inputs",
             hint="choose another --output-dir for a series of several",
@@ -173,9 +173,8 @@ def _let_go(series: Series) -> None:
         label for label in series.labels if any((run.folder / label / name).exists() for name in (PROFILE, JOURNAL))
     ]
     if not complete and held:
-        say(
-            f"{len(series.measured)} of {len(series.labels)} sets are measured, in {run.folder}: {series.again} continues"
-        )
+        count = f"{len(series.measured)} of {count_text(len(series.labels), 'set')}"
+        say(f"{count} of inputs measured, in {run.folder}: {series.again} continues")
     elif not complete:
         run.finish()
         (run.folder / SERIES).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from graphbench.cli.common import EXIT_OK, Command, ViewOptions, add_view_flags, emit, pick, predictions
 from graphbench.cli.output import PROFILE
 from graphbench.errors import UsageError
+from graphbench.runs.series import is_series, read_series
 
 if TYPE_CHECKING:
     from graphbench.records import ProfileRecord
@@ -17,16 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOptions:
-    """Options of `show`. `table` says which table a CSV holds; `None` unless asked for."""
+    """Options of `show`. `table` says which table a CSV holds; `None` unless asked for.
+
+    With `others`, or the directory of a series, all profiles are set against the sizes of their inputs.
+    """
 
     profile: Path
+    others: tuple[Path, ...]
     format: str
     table: str | None
     view: ViewOptions
 
 
 class ShowCommand(Command[ShowOptions]):
-    """Print a saved profile as a table, CSV, JSON or Markdown."""
+    """Print a saved profile as a table, CSV, JSON or Markdown; of several, how times grow with the inputs' sizes."""
 
     name: ClassVar[str] = "show"
 
@@ -35,8 +41,10 @@ class ShowCommand(Command[ShowOptions]):
         parser.add_argument(
             "profile",
             type=Path,
+            nargs="+",
             metavar="PROFILE",
-            help="a profile.json, or the directory of a run, also of one that is not done",
+            help="a profile.json, or the directory of a run, also of one that is not done; of several, or of "
+            "the directory of a series: how times grow with the sizes of the inputs",
         )
         parser.add_argument(
             "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
@@ -53,7 +61,7 @@ class ShowCommand(Command[ShowOptions]):
         if arguments.table is not None and arguments.format != "csv":
             raise UsageError(
                 f"--table {arguments.table} is for --format csv; --format {arguments.format} prints every table",
-                hint=f"graphbench show {arguments.profile} --format csv --table {arguments.table}",
+                hint=f"graphbench show {arguments.profile[0]} --format csv --table {arguments.table}",
                 subject="--table",
             )
         if arguments.table is not None and arguments.group_by is not None:
@@ -64,8 +72,12 @@ class ShowCommand(Command[ShowOptions]):
             )
         if arguments.what_if and arguments.format != "table":
             raise UsageError(f"--what-if with --format {arguments.format}: a prediction is text", subject="--what-if")
+        first, *others = arguments.profile
+        if others or is_series(first):
+            _check_several(arguments)
         return ShowOptions(
-            profile=arguments.profile,
+            profile=first,
+            others=tuple(others),
             format=arguments.format,
             table=arguments.table,
             view=pick(ViewOptions, arguments),
@@ -77,6 +89,9 @@ class ShowCommand(Command[ShowOptions]):
         from graphbench.collector import collector_paused
         from graphbench.report import REPORTERS
 
+        if options.others or is_series(options.profile):
+            emit(_scaling_text(options))
+            return EXIT_OK
         if options.view.what_if:
             emit(predictions(read_profile(options.profile), options.view))
             return EXIT_OK
@@ -89,6 +104,51 @@ class ShowCommand(Command[ShowOptions]):
         return EXIT_OK
 
 
+# What is said of one profile's tables.
+_OF_ONE_PROFILE = ("table", "sort", "group_by", "depth", "what_if")
+
+
+def _check_several(arguments: argparse.Namespace) -> None:
+    for name in _OF_ONE_PROFILE:
+        if getattr(arguments, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{flag} with several profiles: it is for the tables of one",
+                hint=f"leave it out, or show one profile: graphbench show {_one_of(arguments.profile)} {flag} ...",
+                subject=flag,
+            )
+
+
+def _one_of(paths: Sequence[Path]) -> Path:
+    return paths[0] if len(paths) > 1 else read_series(paths[0])[0]
+
+
+def _scaling_text(options: ShowOptions) -> str:
+    """Several profiles over the sizes of their inputs; of a series, those that have been begun."""
+    from graphbench.analysis.scaling import scaling
+    from graphbench.report.profile_scaling import ProfileScaling
+    from graphbench.runs.journal import JOURNAL
+
+    paths, names = [options.profile, *options.others], []
+    if not options.others:
+        runs = read_series(options.profile)
+        paths = [run for run in runs if any((run / name).is_file() for name in (PROFILE, JOURNAL))]
+        names = [run.name for run in paths]
+        if len(paths) < 2:
+            raise UsageError(
+                f"{options.profile}: {len(paths)} of the {len(runs)} runs of this series have been begun, expected two",
+                hint=f"graphbench run --resume {options.profile} goes on with it",
+                subject=str(options.profile),
+            )
+    found = ProfileScaling(scaling([read_profile(path) for path in paths], names=names))
+    view, top = options.view, {} if options.view.top is None else {"top": options.view.top}
+    if options.format == "csv":
+        return found.csv()
+    if options.format == "json":
+        return found.to_json()
+    return found.markdown(**top) if options.format == "markdown" else found.table(wide=view.wide, **top)
+
+
 def read_profile(path: Path) -> ProfileRecord:
     """A saved profile, or that of a run's directory: what was measured so far where the run is not done.
 
@@ -99,6 +159,12 @@ def read_profile(path: Path) -> ProfileRecord:
 
     if not path.is_dir():
         return read(path)
+    if is_series(path):
+        raise UsageError(
+            f"{path} is the directory of a series, expected one profile",
+            hint=f"name one of its runs: {', '.join(str(run) for run in read_series(path)[:3])}",
+            subject=str(path),
+        )
     profile = read(path / PROFILE) if (path / PROFILE).is_file() else None
     if profile is not None and not (path / JOURNAL).is_file():
         return profile

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from graphbench.errors import ProfileFormatError
+from graphbench.errors import ProfileFormatError, UsageError
 from graphbench.files import write_whole
 from graphbench.jsonvalues import describe
 
 SERIES: Final = "series.json"
+PROFILE: Final = "profile.json"
 MOST_SETS: Final = 1000
 _MOST_BYTES: Final = 1 << 20
 
@@ -56,3 +57,22 @@ def read_series(folder: Path) -> list[Path]:
         if not isinstance(name, str) or name in {"", ".", ".."} or Path(name).name != name or "\0" in name:
             raise ProfileFormatError(str(path), "sets", describe(name), "the name of a directory inside")
     return [folder / name for name in found]
+
+
+def profiles_of(folder: Path) -> list[Path]:
+    """The profiles of a series that are there, in order.
+
+    Raises:
+        ProfileFormatError: the directory is none of a series.
+        UsageError: none of its runs has come to its end.
+    """
+    if not is_series(folder):
+        raise ProfileFormatError(
+            str(folder), None, f"no {SERIES}", "the directory of a series", hint="name the --output-dir of a series"
+        )
+    found = [run / PROFILE for run in read_series(folder) if (run / PROFILE).is_file()]
+    if not found:
+        raise UsageError(
+            f"{folder}: no run of the series is done", hint=f"graphbench run --resume {folder}", subject=str(folder)
+        )
+    return found

@@ -1,0 +1,137 @@
+"""`ProfileScaling`: what `graphbench.scaling` returns, a facade over profiles of one model on several inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from graphbench.analysis.scaling import Scaling, TotalScaling, scaling
+from graphbench.analysis.scaling_groups import GroupScaling
+from graphbench.analysis.scaling_rows import NodeScaling
+from graphbench.arguments import check_type
+from graphbench.document import read
+from graphbench.errors import UsageError
+from graphbench.report.column import Column
+from graphbench.report.csv_report import csv_text
+from graphbench.report.scaling_columns import group_columns, node_columns, total_columns
+from graphbench.report.scaling_table import SHOWN_ROWS, headlines, markdown_scaling, render_scaling
+
+ScalingTable = Literal["nodes", "ops", "modules", "totals"]
+SCALING_TABLES: Final[tuple[ScalingTable, ...]] = ("nodes", "ops", "modules", "totals")
+
+
+class ProfileScaling:
+    """Every node's time over the sizes of the inputs. Printing it gives the tables; `result` is all of it as data.
+
+    Times in the rows are nanoseconds, shares fractions of 1.
+    """
+
+    def __init__(self, result: Scaling) -> None:
+        self.result = result
+
+    @property
+    def rows(self) -> tuple[NodeScaling, ...]:
+        """Nodes, forward and backward, in program order."""
+        return self.result.rows
+
+    @property
+    def ops(self) -> tuple[GroupScaling, ...]:
+        """Sums by op type, what takes most at the largest size first."""
+        return self.result.ops
+
+    @property
+    def modules(self) -> tuple[GroupScaling, ...]:
+        """Sums by module, repeated layers as one."""
+        return self.result.modules
+
+    @property
+    def totals(self) -> tuple[TotalScaling, ...]:
+        """Whole runs without labels, and their speedup."""
+        return self.result.totals
+
+    def table(self, *, top: int | None = SHOWN_ROWS, wide: bool = False) -> str:
+        """The tables as text.
+
+        Args:
+            top: how many rows per table at most, what takes most at the largest size first; `None` for all.
+            wide: also what every node reads, and its part of compiled kernels.
+
+        Raises:
+            UsageError: a value of another type, or `top` below 1.
+        """
+        check_type("wide", wide, bool)
+        return render_scaling(self.result, top=_checked_top(top), wide=wide)
+
+    def markdown(self, *, top: int | None = SHOWN_ROWS) -> str:
+        """The tables as Markdown.
+
+        Raises:
+            UsageError: a value of another type, or `top` below 1.
+        """
+        return markdown_scaling(self.result, top=_checked_top(top))
+
+    def csv(self, table: ScalingTable = "nodes") -> str:
+        """One table as CSV: every row and column, times in nanoseconds.
+
+        Args:
+            table: `nodes`, `ops`, `modules` or `totals`.
+
+        Raises:
+            UsageError: no such table.
+        """
+        columns, rows = self._tables(table)
+        return csv_text(columns, rows)
+
+    def to_json(self) -> str:
+        """Everything as JSON, one object per row with the names of the CSV. A missing value is `null`."""
+        found = self.result
+        told: dict[str, Any] = {
+            "subject": found.subject,
+            "timer": found.timer,
+            "sets": [
+                {"label": label, "inputs": inputs, "size": size}
+                for label, inputs, size in zip(found.labels, found.inputs, found.axis.values, strict=True)
+            ],
+            "size": {"name": found.axis.name, "together": found.axis.together, "groups": found.axis.groups},
+            "headlines": headlines(found),
+            "warnings": found.warnings,
+        }
+        for table in SCALING_TABLES:
+            columns, rows = self._tables(table)
+            told[table] = [{column.csv_name: column.get(row) for column in columns} for row in rows]
+        return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def _tables(self, table: str) -> tuple[Sequence[Column[Any]], Sequence[Any]]:
+        found = self.result
+        tables: Mapping[str, tuple[Sequence[Column[Any]], Sequence[Any]]] = {
+            "nodes": (node_columns(found), found.rows),
+            "ops": (group_columns(found, "op"), found.ops),
+            "modules": (group_columns(found, "module"), found.modules),
+            "totals": (total_columns(found), found.totals),
+        }
+        if table not in tables:
+            hint = f"the tables are: {', '.join(SCALING_TABLES)}"
+            raise UsageError(f"unknown table {table!r}", hint=hint, subject="table")
+        return tables[table]
+
+
+def scaling_of_files(paths: Sequence[Path], names: Sequence[str]) -> ProfileScaling:
+    """The comparison of saved profiles.
+
+    Raises:
+        ProfileFormatError: one cannot be read.
+        UsageError: they cannot be compared.
+    """
+    return ProfileScaling(scaling([read(path) for path in paths], names=names))
+
+
+def _checked_top(top: int | None) -> int | None:
+    check_type("top", top, int | None)
+    if top is not None and top < 1:
+        raise UsageError(f"top is {top}, expected at least 1", hint="leave it out", subject="top")
+    return top
