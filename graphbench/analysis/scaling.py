@@ -70,7 +70,7 @@ def scaling(records: Sequence[ProfileRecord], *, names: Sequence[str] = (), by: 
     for record in records[1:]:
         _check_alike(records[0], record)
     axis = axis_of([sizes_of(record) for record in records], by)
-    names = names or [f"{axis.name}={value}" for value in axis.values]
+    names = names or _names(records, axis)
     order = sorted(range(len(records)), key=lambda index: axis.values[index])
     records, names = [records[index] for index in order], [names[index] for index in order]
     axis = Axis(
@@ -103,6 +103,13 @@ def fastest_growing(found: Scaling, *, share: float = 0.05) -> NodeScaling | Non
         if row.growth is not None and not row.doubt and (row.shares[-1] or 0.0) >= share
     ]
     return max(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def _names(records: Sequence[ProfileRecord], axis: Axis) -> list[str]:
+    """After their sizes, or where several have one size after all their inputs."""
+    if len(set(axis.values)) == len(axis.values):
+        return [f"{axis.name}={value}" for value in axis.values]
+    return [inputs_text(record) or f"set {index}" for index, record in enumerate(records, start=1)]
 
 
 def _check_alike(first: ProfileRecord, other: ProfileRecord) -> None:

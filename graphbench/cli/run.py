@@ -195,6 +195,10 @@ class RunCommand(Command[RunOptions]):
                 words=series.words_of(index),
                 output=replace(options.output, output_dir=run.folder),
             )
+            if not options.supervise:
+                from graphbench.api import reset
+
+                reset()  # what the set before left in this process would be measured again
             return self._start(chosen, run, folder)
 
         return measure_series(series, start)

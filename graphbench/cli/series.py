@@ -62,6 +62,8 @@ class Series:
         Raises:
             GraphbenchError: it cannot be written to, or what is there cannot be gone on with.
         """
+        if self.folder(index).is_symlink():  # it would lead what is written out of the directory
+            raise UsageError(f"{self.folder(index)} is a symbolic link, expected a folder", subject=self.labels[index])
         if (self.folder(index) / JOURNAL).exists():
             return RunDirectory.again(self.folder(index))[0]
         return RunDirectory.begin(self.folder(index), self.words_of(index), self.files, force=True)
@@ -94,6 +96,8 @@ def begin(series: Series) -> None:
     """
     write_series(series.run.folder, series.labels)
     for index in range(len(series.labels)):
+        if series.folder(index).is_symlink():
+            continue  # refused when it is measured
         with contextlib.suppress(OSError):
             (series.folder(index) / PROFILE).unlink(missing_ok=True)
 

@@ -15,7 +15,7 @@ from graphbench.document import read
 from graphbench.errors import UsageError
 from graphbench.report.column import Column
 from graphbench.report.csv_report import csv_text
-from graphbench.report.scaling_columns import group_columns, node_columns, total_columns
+from graphbench.report.scaling_columns import group_columns, node_columns, plain_value, total_columns
 from graphbench.report.scaling_table import SHOWN_ROWS, headlines, markdown_scaling, render_scaling
 
 ScalingTable = Literal["nodes", "ops", "modules", "totals"]
@@ -100,7 +100,7 @@ class ProfileScaling:
         }
         for table in SCALING_TABLES:
             columns, rows = self._tables(table)
-            told[table] = [{column.csv_name: column.get(row) for column in columns} for row in rows]
+            told[table] = [{column.csv_name: plain_value(column, row) for column in columns} for row in rows]
         return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
 
     def __str__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from graphbench.analysis.growth import Growth
 from graphbench.analysis.scaling import Scaling, TotalScaling
@@ -13,6 +13,7 @@ from graphbench.report.column import Column, Kind, Shown
 from graphbench.report.names import shorten_head
 from graphbench.units import MISSING, format_ratio
 
+RowT = TypeVar("RowT")
 BACKWARD = "∂ "
 
 
@@ -145,7 +146,13 @@ def _growing(found: Scaling) -> tuple[Column[Growing], ...]:
     shares = [share(index, name) for index, name in enumerate(names)]
     return (
         *times,
-        Column(name="share\n%", key="share", kind="text", get=lambda row: share_text(row.shares), shrink=None),
+        Column(
+            name="share",
+            key="share_at_last",
+            kind="fraction",
+            get=lambda row: row.shares[-1],
+            brief=lambda row: share_text(row.shares),
+        ),
         *shares,
         Column(
             name="grows\nas n^",
@@ -185,6 +192,12 @@ def _points(
 def _value_text(row: TotalScaling, index: int) -> object:
     value = row.values[index]
     return value if row.is_time or value is None else format_ratio(value)
+
+
+def plain_value(column: Column[RowT], row: RowT) -> object:
+    """A value as the name in CSV says: a fraction in percent."""
+    value = column.get(row)
+    return 100 * value if column.kind == "fraction" and isinstance(value, (int, float)) else value
 
 
 def _key(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 from graphbench.analysis.growth import FEWEST_SIZES
 from graphbench.analysis.scaling import Scaling, fastest_growing
@@ -12,7 +11,6 @@ from graphbench.analysis.scaling_rows import NodeScaling
 from graphbench.analysis.sizes import ELEMENTS
 from graphbench.plaintext import clean
 from graphbench.report.base import DEFAULT_WIDTH
-from graphbench.report.column import Column
 from graphbench.report.grid import build, draw, wrap
 from graphbench.report.markdown import bullets, escape, rows_table
 from graphbench.report.scaling_columns import (
@@ -26,7 +24,6 @@ from graphbench.report.scaling_columns import (
 )
 from graphbench.units import count_text
 
-RowT = TypeVar("RowT")
 SHOWN_ROWS = 20
 """Rows of each table, unless asked for otherwise: what takes most at the largest size comes first."""
 
@@ -63,9 +60,12 @@ def markdown_scaling(found: Scaling, *, top: int | None = SHOWN_ROWS) -> str:
     parts += [bullets([f"warning: {warning}" for warning in found.warnings])]
     parts += [rows_table(total_columns(found), found.totals)] if found.totals else []
     for what, rows in _groups(found):
-        parts += [f"#### {_counted(f'By {what}', rows[:top], rows)}", _table(group_columns(found, what), rows[:top])]
+        parts += [
+            f"#### {_counted(f'By {what}', rows[:top], rows)}",
+            rows_table(group_columns(found, what), rows[:top]),
+        ]
     nodes = by_last(found.rows)
-    parts += [f"#### {_counted('Nodes', nodes[:top], nodes)}", _table(node_columns(found), nodes[:top])]
+    parts += [f"#### {_counted('Nodes', nodes[:top], nodes)}", rows_table(node_columns(found), nodes[:top])]
     parts += [bullets(legend(found))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -139,7 +139,3 @@ def _counted(what: str, shown: Sequence[object], rows: Sequence[object]) -> str:
     if not rows:
         return f"{what}: none"
     return f"{what} ({len(shown)} of {len(rows)})" if len(shown) < len(rows) else f"{what} ({len(rows)})"
-
-
-def _table(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
-    return rows_table(columns, rows)

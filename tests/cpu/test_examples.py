@@ -46,7 +46,7 @@ def timed_kernels(record: ProfileRecord) -> list[str]:
 
 def test_every_example_is_tested() -> None:
     models = {"small_transformer", "wrap_a_model", "profile_a_training_step", "diff_two_versions"}
-    tested = {*models, "compare_implementations", "find_graph_breaks", "did_it_pay"}
+    tested = {*models, "compare_implementations", "find_graph_breaks", "did_it_pay", "find_the_culprit"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
