@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,30 +21,35 @@ from graphbench.records import NodeRecord
 BATCH, CHANNELS, LENGTH, WIDTH = 8, 2, 384, 8
 
 
-def in_pieces(x: Tensor) -> Tensor:
-    """Products of all pairs of positions, `[batch, channels, length, width] -> [batch, length, length]`."""
-    rows = x.permute(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1)
-    return torch.matmul(rows, rows.transpose(-2, -1))
-
-
-def fused(x: Tensor) -> Tensor:
-    """The same products in one op."""
-    return torch.einsum("bctd,bcsd->bts", x, x)
-
-
 class Pairs(nn.Module):
     """Products of all pairs of positions, of which a fixed mask hides the later ones."""
 
     mask: Tensor
 
-    def __init__(self, products: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.products = products
         self.register_buffer("mask", torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1))
+
+    def hide(self, products: Tensor) -> Tensor:
+        """`[batch, length, length]`, the same with -inf where the mask says so."""
+        return products.masked_fill(self.mask, float("-inf"))
+
+
+class InPieces(Pairs):
+    """One op after the other."""
 
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, length, width] -> [batch, length, length]`."""
-        return self.products(x).masked_fill(self.mask, float("-inf"))
+        rows = x.permute(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1)
+        return self.hide(torch.matmul(rows, rows.transpose(-2, -1)))
+
+
+class Fused(Pairs):
+    """The same products in one op."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, length, width] -> [batch, length, length]`."""
+        return self.hide(torch.einsum("bctd,bcsd->bts", x, x))
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,11 @@ class Found:
     shares: tuple[float, float]
 
 
-def measure(products: Callable[[Tensor], Tensor], path: Path, measure_ms: float) -> graphbench.Profile:
+def measure(model: Pairs, path: Path, measure_ms: float) -> graphbench.Profile:
     """Measure one version, print its nodes and save its profile at `path`."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     graphbench.reset()  # forget the version before
-    compiled = torch.compile(Pairs(products).to(device).eval(), backend="graphbench")
+    compiled = torch.compile(model.to(device).eval(), backend="graphbench")
     torch.manual_seed(0)
     x = torch.randn(BATCH, CHANNELS, LENGTH, WIDTH, device=device)
     with torch.no_grad():
@@ -91,8 +95,8 @@ def main(measure_ms: float = 100.0, folder: Path | None = None) -> Found:
         folder: where the two profiles are kept; a new temporary folder by default.
     """
     folder = folder or Path(tempfile.mkdtemp(prefix="graphbench-"))
-    before = measure(in_pieces, folder / "in_pieces.json", measure_ms)
-    after = measure(fused, folder / "fused.json", measure_ms)
+    before = measure(InPieces(), folder / "in_pieces.json", measure_ms)
+    after = measure(Fused(), folder / "fused.json", measure_ms)
     difference = graphbench.diff(before, after)
     print(difference)
     (old, old_share), (new, new_share) = most_expensive(before), most_expensive(after)

@@ -119,7 +119,10 @@ def measure_series(series: Series, start: Start) -> int:
                 if series.is_done(index):
                     say(f"{label} was measured before")
                     continue
-                codes[label] = _measure(series, index, start)
+                try:
+                    codes[label] = _measure(series, index, start)
+                except KeyboardInterrupt:
+                    codes[label] = EXIT_INTERRUPTED
                 if codes[label] in _ENDING:
                     break
         _deliver(series)

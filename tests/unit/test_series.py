@@ -19,6 +19,7 @@ from graphbench.records import InputRecord, ProfileRecord
 from graphbench.runs.entries import Conditions
 from graphbench.runs.journal import JOURNAL, Journal
 from graphbench.runs.ledger import Ledger
+from graphbench.runs.series import write_series
 from tests.factories import node, profile, region, spec
 
 MODEL = ["--model", "hf:gpt2"]
@@ -214,9 +215,11 @@ def test_a_link_in_the_place_of_a_set_is_not_followed(
 def test_a_series_that_is_being_written_is_locked(
     measuring: Measuring, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "out").mkdir()
+    write_series(tmp_path / "out", ["ids=1x128"])
     journal = Journal.open(tmp_path / "out")
-    assert run(*MODEL, *TWO, "--output-dir", tmp_path / "out") == 2
-    assert "another graphbench run" in capsys.readouterr().err or True
+    assert run(*MODEL, *TWO, "--output-dir", tmp_path / "out", "--force") == 2
+    assert "another graphbench run is writing to it" in capsys.readouterr().err
     journal.close()
 
 
