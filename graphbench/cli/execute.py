@@ -216,7 +216,7 @@ def _make_inputs(job: Job, built: BuiltModel) -> Inputs:
     if given is not None and given.file is not None:
         return load_inputs(given.file, device=job.device)
     if given is not None and given.specs:
-        return make_inputs(given.specs, device=job.device, seed=seed, origin=str(given))
+        return make_inputs(given.specs, device=job.device, seed=seed, origin=given.flag)
     if built.make_example is not None:
         torch.manual_seed(seed)
         made = built.make_example()

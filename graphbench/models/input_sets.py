@@ -17,11 +17,15 @@ _LONGEST_LABEL = 80  # characters: a file system takes 255 bytes, and reports st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputSet:
-    """All inputs of one call: `specs`, a `file` of saved tensors, or inferred ones of a `batch_size`."""
+    """All inputs of one call: `specs`, a `file` of saved tensors, or inferred ones of a `batch_size`.
+
+    `flag` is the one that gave them, for messages.
+    """
 
     specs: tuple[InputSpec, ...] = ()
     file: Path | None = None
     batch_size: int | None = None
+    flag: str = "--input"
 
     def __str__(self) -> str:
         if self.batch_size is not None:
@@ -41,8 +45,8 @@ def parse_set(text: str) -> InputSet:
     """
     looks_like_specs = "[" in text or "{" in text or "(" in text
     if looks_like_specs and not text.endswith(SUFFIXES):
-        return InputSet(specs=parse_input_set(text))
-    return InputSet(file=Path(text))
+        return InputSet(specs=parse_input_set(text), flag="--example-inputs")
+    return InputSet(file=Path(text), flag="--example-inputs")
 
 
 def labels(sets: Sequence[InputSet]) -> tuple[str, ...]:

@@ -59,6 +59,14 @@ def model_file(tmp_path: Path) -> Path:
 # inputs
 
 
+def test_integers_lie_in_their_range_and_other_kinds_of_numbers_are_made() -> None:
+    specs = parse_inputs(["labels=i64[1000]>=-3<2", "wave=c64[4]", "scaled=f8e4m3fn[4]", "steep=f8e5m2[4]"])
+    made = make_inputs(specs, device="cpu", seed=0).kwargs
+    assert (made["labels"].min(), made["labels"].max()) == (-3, 1)
+    dtypes = [made[name].dtype for name in ("wave", "scaled", "steep")]
+    assert dtypes == [torch.complex64, torch.float8_e4m3fn, torch.float8_e5m2]
+
+
 def test_values_have_shape_dtype_and_range() -> None:
     inputs = make_inputs(parse_inputs(["bf16[2,3]", "ids=i64[1000]<7", "flag=bool[5]"]), device="cpu", seed=0)
     (positional,) = inputs.args
