@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FLAG = "--compare"
 REPORT = "report.txt"
 # What says how a profile's tables look, or how one configuration is compiled.
-_OF_ONE_PROFILE = ("compile_mode", "replace", "top", "sort", "wide", "group_by", "depth")
+_OF_ONE_PROFILE = ("compile_mode", "inductor", "replace", "top", "sort", "wide", "group_by", "depth")
 
 
 def add_compare_flag(group: argparse._ArgumentGroup) -> None:
@@ -73,6 +73,7 @@ def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output:
     from graphbench.configurations.compare import compare_sides
     from graphbench.configurations.sides import sides_named
     from graphbench.configurations.subject import subject_of
+    from graphbench.models.losses import loss_named
 
     sides_named(names)
     files = files_of(names, output.output_dir)
@@ -85,6 +86,8 @@ def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output:
         train=job.execution.train,
         dynamic=job.execution.dynamic,
         name=built.subject,
+        loss=loss_named(job.execution.loss),
+        fullgraph=job.execution.fullgraph,
     )
     say(f"comparing {', '.join(names)} of {built.subject}, on {job.device}")
     found = compare_sides(api.current_session(), subject, names, measure)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from graphbench.cli.code_flags import Code, check_named_again, code_of
 from graphbench.cli.common import EXIT_INTERRUPTED, Command, Parser, ViewOptions, add_view_flags, pick, say
 from graphbench.cli.configurations import add_compare_flag, compare_job, parse_names
 from graphbench.cli.execution_flags import Execution, add_execution_flags, read_execution
@@ -28,7 +29,6 @@ from graphbench.cli.replacements import (
 from graphbench.cli.running import (
     RunDirectory,
     beginning_lost,
-    check_allowed,
     check_continued,
     ended_in_order,
     parse_started,
@@ -40,7 +40,9 @@ from graphbench.cli.running import (
     worker_of,
 )
 from graphbench.errors import GraphbenchError, UsageError
+from graphbench.models.checkpoints import checkpoint_files
 from graphbench.models.inputs import SYNTAX, InputSet
+from graphbench.models.losses import function_source
 from graphbench.models.sources import ModelSource
 from graphbench.options import MeasureOptions
 from graphbench.runs.journal import read_journal
@@ -66,6 +68,7 @@ class RunOptions:
     measure: MeasureOptions
     view: ViewOptions
     output: OutputOptions
+    code: tuple[Code, ...]
     words: tuple[str, ...]
     resume: Path | None
     supervise: bool
@@ -112,6 +115,7 @@ class RunCommand(Command[RunOptions]):
             measure=measure_options(arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
+            code=code_of(arguments, Path.cwd()),
             words=arguments.words[arguments.words.index(self.name) + 1 :],
             resume=None,
             supervise=arguments.supervise,
@@ -123,7 +127,7 @@ class RunCommand(Command[RunOptions]):
         """The options that a run was started with.
 
         Raises:
-            UsageError: others are given too, or it runs a file that is not named again.
+            UsageError: others are given too, or it runs code that is not named again.
         """
         refuse_complete(arguments.resume)
         started = read_journal(arguments.resume).started
@@ -135,12 +139,13 @@ class RunCommand(Command[RunOptions]):
         original = parse_started(parser, started, arguments.resume)
         original.words, original.debug = (self.name, *started.command), arguments.debug
         options = self.read_options(original)
-        check_allowed(options.source.file, arguments.custom_model_file, started, arguments.resume)
+        code = code_of(original, Path(started.folder))
+        check_named_again(arguments, code, arguments.resume)
         if options.compare:
             raise UsageError("--compare leaves nothing to go on with", hint="start it again", subject="--resume")
         if options.replacements:  # their code would run because a journal says so
             say("--replace is left out of a run that goes on: start a new one for it")
-        return replace(options, replacements=(), resume=arguments.resume, supervise=arguments.supervise)
+        return replace(options, replacements=(), resume=arguments.resume, supervise=arguments.supervise, code=code)
 
     def run(self, options: RunOptions) -> int:
         """Build, compile, measure, report: in a worker, which is started again should it crash."""
@@ -154,11 +159,12 @@ class RunCommand(Command[RunOptions]):
             folder = started.folder
         else:
             options.output.check()
-            files = [file for file in (options.source.file, *(given.file for given in options.input_sets)) if file]
-            run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
+            run = RunDirectory.begin(
+                options.output.output_dir, options.words, _files(options), force=options.output.force
+            )
             if run.temporary:
                 say(f"should this be cut short, what was measured is in {run.folder}")
-        with told(run, options.source.file, folder), ended_in_order(), printed_when_interrupted(run, options.view):
+        with told(run, options.code), ended_in_order(), printed_when_interrupted(run, options.view):
             if options.supervise:
                 limit_s = options.measure.unit_timeout_s
                 code = supervise(run, options.words, folder, limit_s, debug=options.debug)
@@ -200,6 +206,19 @@ class RunCommand(Command[RunOptions]):
             if failed is not None:
                 raise failed
         return code
+
+
+def _files(options: RunOptions) -> list[Path]:
+    """The files that a run reads.
+
+    Raises:
+        UsageError: there is no such checkpoint, or its index names other files.
+    """
+    source, function = options.source, function_source(options.execution.loss)
+    files = [source.file, function.file if function is not None else None]
+    files += [given.file for given in options.input_sets]
+    checkpoint = checkpoint_files(source.checkpoint) if source.checkpoint is not None else ()
+    return [*(file for file in files if file is not None), *checkpoint]
 
 
 def _add_running_flags(parser: argparse.ArgumentParser) -> None:

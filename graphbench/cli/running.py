@@ -9,7 +9,6 @@ import hashlib
 import io
 import itertools
 import os
-import shlex
 import signal
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
+from graphbench.cli.code_flags import BESIDE_RESUME, Code, not_beside_resume, resume_command
 from graphbench.cli.common import EXIT_INTERRUPTED, ViewOptions, emit, say, version
 from graphbench.cli.output import PROFILE
 from graphbench.document import SCHEMA_VERSION
@@ -36,7 +36,7 @@ _SIGNALLED: Final = 128
 _TEMPORARY: Final = "graphbench-run-"
 _OWN_FLAGS: Final = ("--no-supervise", "--supervise", "--debug")
 
-_BESIDE_RESUME: Final = ("resume", "supervise", "custom_model_file", "debug")
+_BESIDE_RESUME: Final = ("resume", "supervise", "debug", *BESIDE_RESUME)
 
 Measure = Callable[["RunDirectory", Ledger, Callable[[], None] | None], int]
 """Measures, delivers, and returns the exit code."""
@@ -177,12 +177,7 @@ def check_continued(given: argparse.Namespace, defaults: argparse.Namespace) -> 
     """
     for name, default in vars(defaults).items():
         if name not in _BESIDE_RESUME and getattr(given, name) != default:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(
-                f"{flag} with --resume: a run goes on with the options that it was started with",
-                hint=f"leave out {flag}, or start a new run",
-                subject=flag,
-            )
+            raise not_beside_resume(f"--{name.replace('_', '-')}")
 
 
 def parse_started(parser: argparse.ArgumentParser, started: Started, folder: Path) -> argparse.Namespace:
@@ -207,29 +202,6 @@ def _no_start(folder: Path) -> UsageError:
         hint="start the run again in another directory",
         subject=str(folder),
     )
-
-
-def check_allowed(file: Path | None, named: Path | None, started: Started, folder: Path) -> None:
-    """Refuse to run the code of a file because a journal says so: it has to be named again.
-
-    Args:
-        file: the model file of the run, if it has one, from where it was started.
-        named: the one that is named beside `--resume`.
-        started: how the run was started.
-        folder: its directory.
-
-    Raises:
-        UsageError: they are not the same file.
-    """
-    if file is None:
-        return
-    wanted = Path(started.folder, file)
-    if named is None or named.resolve() != wanted.resolve():
-        raise UsageError(
-            f"the run of {folder} runs the code of {wanted}: name that file again to allow it",
-            hint=f"graphbench run --resume {folder} --custom-model-file {wanted}",
-            subject=str(wanted),
-        )
 
 
 def supervise(
@@ -283,19 +255,17 @@ def ended_in_order() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told(run: RunDirectory, file: Path | None, folder: str) -> Iterator[None]:
+def told(run: RunDirectory, code: Sequence[Code]) -> Iterator[None]:
     """Afterwards, say where a run lies that is not done. One that has measured nothing is removed.
 
     Args:
         run: its directory.
-        file: the model file of the run, if it has one: to go on, it has to be named again.
-        folder: where the run was started.
+        code: what it runs: to go on, that has to be named again.
     """
     try:
         yield
     finally:
-        named = ["--custom-model-file", str(Path(folder, file))] if file is not None else []
-        run.let_go(shlex.join(["graphbench", "run", "--resume", str(run.folder), *named]))
+        run.let_go(resume_command(run.folder, code))
 
 
 @contextlib.contextmanager

@@ -141,7 +141,7 @@ def _race(
 ) -> tuple[list[Tried], _Raced]:
     """Try all, then time those that ran: the first of them is the baseline."""
     timer = timers_for(options, subject.device).running
-    tried, moves = try_sides(sides, subject.model, subject.step_of, state, timer, subject.dynamic)
+    tried, moves = try_sides(sides, subject, state, timer)
     reset = state.put_back if moves else None
     entries = [Implementation(each.side.name, each.step, (), reset) for each in tried if each.step is not None]
     if not entries:
@@ -188,7 +188,7 @@ def _profile(side: Side, subject: Subject, options: MeasureOptions) -> ProfileRe
     def backend(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return own.compile(gm, example_inputs, chosen)
 
-    compiled = torch.compile(subject.model, backend=backend, dynamic=subject.dynamic)
+    compiled = torch.compile(subject.model, backend=backend, dynamic=subject.dynamic, fullgraph=subject.fullgraph)
     named = replace(options, subject=f"{subject.name or 'a model'}, {side.name}")
     record = profile_step(own, subject.step_of(compiled), (), WARMUP_STEPS, (), named)
     return replace(record, notes=tuple(note for note in record.notes if not note.startswith(HELD_NOTE)))

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, cast
+from typing import Any, cast, get_origin
 
 import torch
 from torch import fx
@@ -124,7 +124,24 @@ def _inductor_patches(given: Any) -> dict[str, Any]:
             raise UsageError(
                 f"graphbench: Inductor option {key!r} cannot be measured: {REFUSED[key]}", hint="leave it out"
             )
+        _check_type(key, value)
     return patches
+
+
+def _check_type(key: str, value: Any) -> None:
+    """Refuse a value of another type, as plain Inductor does; those of generic types it takes unseen.
+
+    Source: `torch._TorchCompileInductorWrapper.apply_options`, `torch._inductor.config.get_type`, torch 2.11 to 2.14.
+    """
+    from torch._inductor import config
+
+    expected = config.get_type(key)  # type: ignore[attr-defined]
+    checkable = isinstance(expected, type) and get_origin(expected) is None
+    if checkable and not isinstance(value, expected):
+        raise UsageError(
+            f"graphbench: Inductor option {key!r}: found {value!r}, expected a value of type {expected.__name__}",
+            hint=f"its default is {config.get_config_copy()[key]!r}",
+        )
 
 
 def compile_region(
