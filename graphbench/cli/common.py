@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar
 
+from graphbench.analysis.group_by import GROUP_BY, meanings
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import write_whole
 
@@ -148,9 +149,8 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--wide", action="store_true", help="print every column")
     group.add_argument(
         "--group-by",
-        choices=("module", "source", "shape"),
-        help="sums by module (repeated layers are one row), source line, or op type and shapes of its inputs, in the "
-        "place of nodes and fusions",
+        choices=GROUP_BY,
+        help=f"sums in the place of nodes and fusions. {meanings(GROUP_BY)}",
     )
     group.add_argument(
         "--depth", type=positive_int, metavar="N", help="with --group-by module: cut paths after N parts"

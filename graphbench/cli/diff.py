@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from graphbench.analysis.group_by import DIFF_GROUP_BY, meanings
 from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, positive_int, say
 from graphbench.cli.show import read_profile
 from graphbench.errors import UsageError
@@ -16,7 +17,7 @@ from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
     from graphbench.analysis.diff import Diff, Judged
-    from graphbench.analysis.diff_groups import DiffGroupBy
+    from graphbench.analysis.group_by import DiffGroupBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,9 @@ class DiffCommand(Command[DiffOptions]):
             help="which table --format csv prints; default: nodes",
         )
         parser.add_argument(
-            "--group-by", choices=("op", "shape"), help="sums of nodes by op, or by op and shape, instead of rows"
+            "--group-by",
+            choices=DIFF_GROUP_BY,
+            help=f"sums of nodes instead of rows. {meanings(DIFF_GROUP_BY)}",
         )
         parser.add_argument(
             "--top",

@@ -131,11 +131,11 @@ class _Tables:
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
         """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
         title, rows = shown_groups(record, grouping, self._sort, self._top, self.digest)
-        # Names of shapes are long, and where limits are known the page is narrow.
-        without = ("layers",) if grouping.by == "shape" else ()
+        # Names of shapes and kernels are long, and where limits are known the page is narrow.
+        without = ("layers",) if grouping.by in ("shape", "kernel") else ()
         without = (*without, "speedup") if rows[-1].limit_ns else without
         grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=() if self._wide else without)
-        return [title, draw(grid, self._width), *groups_legend(record, rows[-1], self.digest)]
+        return [title, draw(grid, self._width), *groups_legend(record, grouping.by, rows[-1], self.digest)]
 
     def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow], asked: Sequence[NodeRow]) -> list[str]:
         """The per-node table of those asked for, its marks explained, and why times and limits are missing."""
