@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 from graphbench.analysis.group_by import DIFF_GROUP_BY, meanings
 from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, positive_int, say
 from graphbench.cli.show import read_profile
+from graphbench.cli.terminal import ColorChoice, add_terminal_flags, terminal_width
 from graphbench.errors import UsageError
 from graphbench.records import TOLD_FIRST, ProfileRecord
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class DiffOptions:
     group_by: DiffGroupBy | None
     top: int | None
     every: bool
+    width: int | None
+    color: ColorChoice
 
 
 class DiffCommand(Command[DiffOptions]):
@@ -78,6 +82,7 @@ class DiffCommand(Command[DiffOptions]):
             "eager total, which is shown; a difference within the noise is `unclear` and passes; the more rows are "
             "judged, the larger is the noise, so that at most 1%% of comparisons of the same code fail",
         )
+        add_terminal_flags(parser)
 
     def read_options(self, arguments: argparse.Namespace) -> DiffOptions:
         """Collect the options, and refuse those that a format would ignore."""
@@ -87,6 +92,7 @@ class DiffCommand(Command[DiffOptions]):
             ("--top", options.top is not None, ("table", "markdown")),
             ("--all", options.every, ("table",)),
             ("--group-by", options.group_by is not None, ("table", "markdown", "csv")),
+            ("--width", options.width is not None, ("table",)),
         ):
             if given and options.format not in formats:
                 raise UsageError(
@@ -114,7 +120,7 @@ class DiffCommand(Command[DiffOptions]):
             before, after = read_profile(options.before), read_profile(options.after)
             result = diff(before, after, names=names)
             text = _rendered(result, options)
-        emit(text)
+        emit(text, options.color if options.format == "table" else "never")
         if options.limit is None:
             return EXIT_OK
         if result.devices is not None:
@@ -157,7 +163,8 @@ def _rendered(result: Diff, options: DiffOptions) -> str:
     from graphbench.report.diff_table import SHOWN_ROWS, render_diff
 
     top = options.top or (None if options.every else SHOWN_ROWS)
-    return render_diff(result, top=top, every=options.every, group_by=options.group_by)
+    width = options.width or terminal_width() or DEFAULT_WIDTH
+    return render_diff(result, top=top, width=width, every=options.every, group_by=options.group_by)
 
 
 def judged(result: Diff) -> Diff:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 DEFAULT_WIDTH = 100
+WIDE_WIDTH = 200
 
 
 class RenderOptions(TypedDict, total=False):

@@ -19,7 +19,7 @@ from graphbench.collector import collector_paused
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
-from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
+from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH, RenderOptions, check_options
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
-WIDE_WIDTH = 200
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
 
