@@ -45,7 +45,6 @@ def test_the_cache_folder_is_the_one_that_inductor_uses(monkeypatch: pytest.Monk
     monkeypatch.delenv(toolchain.CACHE_VARIABLE)
     expected = toolchain.cache_folder()
     assert str(expected) == cache_dir()  # which sets the variable
-    monkeypatch.setenv(toolchain.CACHE_VARIABLE, str(tmp_path))
 
 
 def test_a_torch_that_cannot_be_imported_is_a_problem_and_no_traceback(tmp_path: Path) -> None:
