@@ -110,7 +110,7 @@ class DiffCommand(Command[DiffOptions]):
 
     def run(self, options: DiffOptions) -> int:
         """Render the comparison to stdout; judge it if asked to."""
-        from graphbench.analysis.diff import diff, worst_regression
+        from graphbench.analysis.diff import diff
         from graphbench.collector import collector_paused
 
         names = (options.before.name, options.after.name)
@@ -123,30 +123,44 @@ class DiffCommand(Command[DiffOptions]):
         emit(text, options.color if options.format == "table" else "never")
         if options.limit is None:
             return EXIT_OK
-        if result.devices is not None:
-            raise UsageError(
-                f"--fail-on-regression: nothing was judged: {result.devices[0]} before, {result.devices[1]} after",
-                hint="compare two profiles of one device",
-                subject="--fail-on-regression",
-            )
-        gate = judged(result)
-        entries: list[Judged] = [*gate.totals, *gate.rows, *gate.fusions]
-        if not any(entry.verdict for entry in entries):
-            reasons = [entry.reason for entry in entries if entry.reason] or ["no time stands on both sides"]
-            raise UsageError(
-                f"--fail-on-regression: nothing was judged: {reasons[0]}",
-                hint="compare two profiles that were measured; graphbench show says what became of each",
-                subject="--fail-on-regression",
-            )
-        for doubt in unjudged(gate):
+        slower = regression(result, options.limit)
+        for doubt in unjudged(judged(result)):
             say(doubt)
-        worst = worst_regression(gate)
-        if worst is None or worst.ratio is None or worst.ratio <= 1 + options.limit:
+        if not slower:
             return EXIT_OK
         for doubt in doubts(before, after):
             say(doubt)
-        say(regression_text(worst, options.limit))
+        say(slower)
         return EXIT_REGRESSION
+
+
+def regression(result: Diff, limit: float) -> str:
+    """Which row became slower by more than `limit`, a fraction, beyond the noise; "" where none did.
+
+    Raises:
+        UsageError: nothing was judged, which must not pass for no regression.
+    """
+    from graphbench.analysis.diff import worst_regression
+
+    if result.devices is not None:
+        raise UsageError(
+            f"--fail-on-regression: nothing was judged: {result.devices[0]} before, {result.devices[1]} after",
+            hint="compare two profiles of one device",
+            subject="--fail-on-regression",
+        )
+    gate = judged(result)
+    entries: list[Judged] = [*gate.totals, *gate.rows, *gate.fusions]
+    if not any(entry.verdict for entry in entries):
+        reasons = [entry.reason for entry in entries if entry.reason] or ["no time stands on both sides"]
+        raise UsageError(
+            f"--fail-on-regression: nothing was judged: {reasons[0]}",
+            hint="compare two profiles that were measured; graphbench show says what became of each",
+            subject="--fail-on-regression",
+        )
+    worst = worst_regression(gate)
+    if worst is None or worst.ratio is None or worst.ratio <= 1 + limit:
+        return ""
+    return regression_text(worst, limit)
 
 
 def _rendered(result: Diff, options: DiffOptions) -> str:

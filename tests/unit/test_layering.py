@@ -60,8 +60,9 @@ RANKS = {
     "live": 16,
     "trials": 16,
     "cli": 17,
-    "__main__": 18,
-    "__init__": 18,
+    "plugins": 18,
+    "__main__": 19,
+    "__init__": 19,
 }
 PURE = {
     *(
