@@ -123,7 +123,7 @@ class DiffCommand(Command[DiffOptions]):
         emit(text, options.color if options.format == "table" else "never")
         if options.limit is None:
             return EXIT_OK
-        slower = regression(result, options.limit)
+        slower = regression(result, options.limit, asked_by="--fail-on-regression")
         for doubt in unjudged(judged(result)):
             say(doubt)
         if not slower:
@@ -134,8 +134,10 @@ class DiffCommand(Command[DiffOptions]):
         return EXIT_REGRESSION
 
 
-def regression(result: Diff, limit: float) -> str:
+def regression(result: Diff, limit: float, *, asked_by: str) -> str:
     """Which row became slower by more than `limit`, a fraction, beyond the noise; "" where none did.
+
+    Errors name who asked.
 
     Raises:
         UsageError: nothing was judged, which must not pass for no regression.
@@ -144,18 +146,18 @@ def regression(result: Diff, limit: float) -> str:
 
     if result.devices is not None:
         raise UsageError(
-            f"--fail-on-regression: nothing was judged: {result.devices[0]} before, {result.devices[1]} after",
+            f"{asked_by}: nothing was judged: {result.devices[0]} before, {result.devices[1]} after",
             hint="compare two profiles of one device",
-            subject="--fail-on-regression",
+            subject=asked_by,
         )
     gate = judged(result)
     entries: list[Judged] = [*gate.totals, *gate.rows, *gate.fusions]
     if not any(entry.verdict for entry in entries):
         reasons = [entry.reason for entry in entries if entry.reason] or ["no time stands on both sides"]
         raise UsageError(
-            f"--fail-on-regression: nothing was judged: {reasons[0]}",
+            f"{asked_by}: nothing was judged: {reasons[0]}",
             hint="compare two profiles that were measured; graphbench show says what became of each",
-            subject="--fail-on-regression",
+            subject=asked_by,
         )
     worst = worst_regression(gate)
     if worst is None or worst.ratio is None or worst.ratio <= 1 + limit:

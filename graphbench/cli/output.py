@@ -104,9 +104,9 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
     record = profile.record
     files = output.files()
     unwritten = _attempt(lambda: profile.save(files["profile"], overwrite=output.force)) if files else None
-    printed, refused = _text(record, view, view.on_screen())
+    printed, refused = report_text(record, view, view.on_screen())
     if files and unwritten is None:
-        in_file = printed if view.on_screen() == view.keywords() else _text(record, view, view.keywords())[0]
+        in_file = printed if view.on_screen() == view.keywords() else report_text(record, view, view.keywords())[0]
         unwritten = _attempt(lambda: _write_reports(files, in_file, record))
     emit(printed, view.color)
     if unwritten is not None:
@@ -125,7 +125,7 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
     return EXIT_ROWS_FAILED
 
 
-def _text(record: ProfileRecord, view: ViewOptions, keywords: RenderOptions) -> tuple[str, UsageError | None]:
+def report_text(record: ProfileRecord, view: ViewOptions, keywords: RenderOptions) -> tuple[str, UsageError | None]:
     """The table and what `--what-if` asks for, or the error to raise once what was measured is delivered."""
     from graphbench.report import REPORTERS
 

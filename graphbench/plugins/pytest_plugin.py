@@ -68,7 +68,7 @@ class ProfileCall:
         from graphbench.cli.diff import regression
 
         found = api.diff(baseline, profile)
-        slower = regression(found.result, allowed)
+        slower = regression(found.result, allowed, asked_by="graphbench_profile.check")
         if slower:
             pytest.fail(f"{slower}\n\n{found}")
 
@@ -78,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("graphbench").addoption(
         OPTION,
         metavar="DIR",
-        help="save profiles of the fixture graphbench_profile as DIR/TEST.json, the second of a test as DIR/TEST-2.json",
+        help="save profiles of the fixture graphbench_profile as DIR/TEST.json, a second one as DIR/TEST-2.json",
     )
 
 
