@@ -27,7 +27,7 @@ GENERATED = re.compile(r"[/\\](?P<folder>[a-z2-7]{2})[/\\]c(?P=folder)[a-z2-7]{4
 Source: `torch._inductor.codecache.get_path`, `code_hash`, torch 2.11 to 2.14.
 """
 CELL = "<ipython-input-"
-"""How IPython's terminal names a cell's code; in notebooks it is a file. Source: `IPython.core.compilerop`, IPython 9."""
+"""How a terminal of IPython names a cell, where a notebook has a file. Source: `IPython.core.compilerop`, IPython 9."""
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 AUTOGRAD = str(Path(LIBRARY[0], "autograd"))
 OPTIMIZERS = tuple(
