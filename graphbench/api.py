@@ -73,8 +73,8 @@ class Profile:
             top: how many rows per table, the most expensive first; all by default.
             sort: column to sort nodes by.
             wide: more columns, for wide terminals.
-            group_by: `"module"`, `"source"` or `"shape"` (op type and shapes of its inputs): sums in the place of nodes
-                and fusions; repeated layers are one row.
+            group_by: `"module"`, `"source"`, `"op_type"`, `"kernel"` or `"shape"` (op type and shapes of its inputs):
+                sums in the place of nodes and fusions; repeated layers are one row.
             depth: with modules, cut their paths after so many parts.
 
         Raises:

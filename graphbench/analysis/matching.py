@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from graphbench.analysis.groups import fold_layers
+from graphbench.analysis.group_homes import fold_layers
 from graphbench.errors import UsageError
 from graphbench.records import NodeRecord
 

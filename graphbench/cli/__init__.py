@@ -14,12 +14,20 @@ from typing import Any
 from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, Command, Parser, silence_stdout, version
 from graphbench.cli.demo import DemoCommand
 from graphbench.cli.diff import DiffCommand
+from graphbench.cli.doctor import DoctorCommand
 from graphbench.cli.export import ExportCommand
 from graphbench.cli.run import RunCommand
 from graphbench.cli.show import ShowCommand
 from graphbench.errors import GraphbenchError
 
-COMMANDS: tuple[Command[Any], ...] = (RunCommand(), ShowCommand(), DiffCommand(), ExportCommand(), DemoCommand())
+COMMANDS: tuple[Command[Any], ...] = (
+    RunCommand(),
+    ShowCommand(),
+    DiffCommand(),
+    ExportCommand(),
+    DoctorCommand(),
+    DemoCommand(),
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench.cli.common import EXIT_OK, EXIT_ROWS_FAILED, emit, say, write_text
+from graphbench.cli.common import EXIT_OK, EXIT_ROWS_FAILED, ViewOptions, emit, say, write_text
 from graphbench.cli.output import OutputOptions
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.options import MeasureOptions
+from graphbench.report.base import DEFAULT_WIDTH
 
 if TYPE_CHECKING:
     from graphbench.cli.execute import Job
@@ -59,7 +60,9 @@ def files_of(names: Sequence[str], folder: Path | None) -> dict[str, Path]:
     return {"report": folder / REPORT, **{name: folder / f"profile-{name}.json" for name in names}}
 
 
-def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output: OutputOptions) -> int:
+def compare_job(
+    job: Job, names: Sequence[str], measure: MeasureOptions, output: OutputOptions, view: ViewOptions
+) -> int:
     """Compare configurations of a job's model, print the tables, write the files.
 
     Returns:
@@ -91,7 +94,7 @@ def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output:
     )
     say(f"comparing {', '.join(names)} of {built.subject}, on {job.device}")
     found = compare_sides(api.current_session(), subject, names, measure)
-    _deliver(found, files, output)
+    _deliver(found, files, output, view)
     failed = [row.name for row in found.rows if row.reason or row.no_profile]
     if len(failed) == len(names):
         raise GraphbenchError("every configuration failed", hint="the table above says why")
@@ -101,7 +104,7 @@ def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output:
     return EXIT_OK
 
 
-def _deliver(found: Configurations, files: Mapping[str, Path], output: OutputOptions) -> None:
+def _deliver(found: Configurations, files: Mapping[str, Path], output: OutputOptions, view: ViewOptions) -> None:
     """Profiles first: should printing fail, what was measured is not lost."""
     from graphbench import api
 
@@ -110,8 +113,7 @@ def _deliver(found: Configurations, files: Mapping[str, Path], output: OutputOpt
         if files:
             api.Profile(record).save(files[name], overwrite=output.force)
             written.append(files[name].name)
-    text = str(found)
-    emit(text)
+    emit(found.text(width=view.on_screen().get("width", DEFAULT_WIDTH)), view.color)
     if files:
-        write_text(files["report"], text)
+        write_text(files["report"], found.text(width=view.width or DEFAULT_WIDTH))
         say(f"wrote {', '.join([REPORT, *written])} to {output.output_dir}")

@@ -150,7 +150,7 @@ class RunCommand(Command[RunOptions]):
     def run(self, options: RunOptions) -> int:
         """Build, compile, measure, report: in a worker, which is started again should it crash."""
         if options.compare:
-            return compare_job(self._job(options), options.compare, options.measure, options.output)
+            return compare_job(self._job(options), options.compare, options.measure, options.output, options.view)
         if options.worker is not None:
             return work(worker_of(options.worker), partial(self._measure, options), leave=True)
         folder = str(Path.cwd())
@@ -202,7 +202,7 @@ class RunCommand(Command[RunOptions]):
             failed: GraphbenchError | None = None
             for found in try_candidates(candidates, profile, options.measure, options.replace_tolerance):
                 failed = failed or (found if isinstance(found, GraphbenchError) else None)
-                add_to_report(f"{str(found).rstrip()}\n", output)
+                add_to_report(f"{str(found).rstrip()}\n", output, options.view.color)
             if failed is not None:
                 raise failed
         return code

@@ -279,7 +279,7 @@ def printed_when_interrupted(run: RunDirectory, view: ViewOptions) -> Iterator[N
             # Imported here: most runs come to their end.
             from graphbench.report import REPORTERS
 
-            emit(REPORTERS["table"].render(record, **view.keywords()))
+            emit(REPORTERS["table"].render(record, **view.on_screen()), view.color)
         raise
 
 

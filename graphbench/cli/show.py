@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from graphbench.cli.common import EXIT_OK, Command, ViewOptions, add_view_flags, emit, pick, predictions
 from graphbench.cli.output import PROFILE
 from graphbench.errors import UsageError
+from graphbench.report.base import DEFAULT_WIDTH
 
 if TYPE_CHECKING:
     from graphbench.records import ProfileRecord
@@ -78,14 +79,16 @@ class ShowCommand(Command[ShowOptions]):
         from graphbench.report import REPORTERS
 
         if options.view.what_if:
-            emit(predictions(read_profile(options.profile), options.view))
+            width = options.view.on_screen().get("width", DEFAULT_WIDTH)
+            emit(predictions(read_profile(options.profile), options.view, width), options.view.color)
             return EXIT_OK
-        keywords = options.view.keywords()
+        as_table = options.format == "table"
+        keywords = options.view.on_screen() if as_table else options.view.keywords()
         if options.table is not None:
             keywords["table"] = options.table
         with collector_paused():
             text = REPORTERS[options.format].render(read_profile(options.profile), **keywords)
-        emit(text)
+        emit(text, options.view.color if as_table else "never")
         return EXIT_OK
 
 

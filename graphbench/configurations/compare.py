@@ -29,6 +29,7 @@ from graphbench.measuring.options import timers_for
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
 from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE, ProfileRecord
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.configurations_table import render_configurations
 from graphbench.session import Session
 
@@ -50,6 +51,10 @@ class Configurations:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, width: int = DEFAULT_WIDTH) -> str:
+        """The tables as text, in lines of at most `width` characters."""
         return render_configurations(
             self.rows,
             nodes_across(self.profiles),
@@ -57,6 +62,7 @@ class Configurations:
             policy=None if self.table is None else self.table.policy,
             environment=None if self.table is None else self.table.environment,
             notes=self.notes,
+            width=width,
         )
 
 

@@ -19,6 +19,7 @@ from graphbench.inductor.origins import DynamoGraphs
 from graphbench.inductor.refusals import Refusal
 from graphbench.provenance.claims import KernelOrigins
 from graphbench.records import Fate, GraphInput, Phase, PostGradNode
+from graphbench.supported import OLDEST_TORCH, torch_release
 
 OPTIONS = {
     "mode": "one of torch.compile's modes, such as 'max-autotune'",
@@ -28,7 +29,6 @@ REFUSED = {
     "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
     "freezing": "Dynamo reads only the global setting, so the option would silently do nothing",
 }
-OLDEST_TORCH = (2, 11)
 # Graphs must be lowered anew for the hook to hear of them; compiled kernels still come from their caches.
 MEASURABLE = {"trace.provenance_tracking_level": 1, "fx_graph_cache": False, "fx_graph_remote_cache": False}
 
@@ -236,5 +236,4 @@ def options_in_force(options: BackendOptions) -> tuple[tuple[str, str], ...]:
 
 def torch_is_supported() -> bool:
     """Whether this torch is 2.11 or newer; builds such as `2.11.0a0+vendor` count as 2.11."""
-    major, minor = torch.__version__.split(".")[:2]
-    return (int(major), int(minor)) >= OLDEST_TORCH
+    return torch_release(torch.__version__) >= OLDEST_TORCH

@@ -133,7 +133,7 @@ def _gaps(
 def _groups(record: ProfileRecord, grouping: Grouping, sort: str, top: int | None, wide: bool) -> list[str]:
     digest = Digest()
     _, rows = shown_groups(record, grouping, sort, top, digest)
-    explained = groups_legend(record, rows[-1], digest)
+    explained = groups_legend(record, grouping.by, rows[-1], digest)
     return [f"## By {grouping.by}", _rows(GROUP_COLUMNS, rows, wide), _bullets(explained)]
 
 

@@ -19,7 +19,7 @@ from graphbench.collector import collector_paused
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
-from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
+from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH, RenderOptions, check_options
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
-WIDE_WIDTH = 200
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
 
@@ -131,11 +130,11 @@ class _Tables:
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
         """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
         title, rows = shown_groups(record, grouping, self._sort, self._top, self.digest)
-        # Names of shapes are long, and where limits are known the page is narrow.
-        without = ("layers",) if grouping.by == "shape" else ()
+        # Names of shapes and kernels are long, and where limits are known the page is narrow.
+        without = ("layers",) if grouping.by in ("shape", "kernel") else ()
         without = (*without, "speedup") if rows[-1].limit_ns else without
         grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=() if self._wide else without)
-        return [title, draw(grid, self._width), *groups_legend(record, rows[-1], self.digest)]
+        return [title, draw(grid, self._width), *groups_legend(record, grouping.by, rows[-1], self.digest)]
 
     def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow], asked: Sequence[NodeRow]) -> list[str]:
         """The per-node table of those asked for, its marks explained, and why times and limits are missing."""

@@ -18,6 +18,7 @@ RANKS = {
     "put_back": 0,
     "units": 0,
     "plaintext": -1,
+    "supported": -1,
     "errors": 0,
     "host_memory": 0,
     "measurements": 1,
@@ -54,12 +55,14 @@ RANKS = {
     "comparing": 13,
     "configurations": 14,
     "replacing": 14,
+    "doctor": 13,
     "api": 15,
     "live": 16,
     "trials": 16,
     "cli": 17,
-    "__main__": 18,
-    "__init__": 18,
+    "plugins": 18,
+    "__main__": 19,
+    "__init__": 19,
 }
 PURE = {
     *(
