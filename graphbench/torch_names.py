@@ -1,4 +1,4 @@
-"""Names of torch that may be used because a file says so: only what is known to be an op, whoever wrote the file. Pure."""
+"""Names of torch that may be used because a file says so: what is known to be an op, whoever wrote the file. Pure."""
 
 from __future__ import annotations
 

@@ -11,14 +11,13 @@ from typing import Any, Final, cast
 from graphbench.errors import UsageError
 from graphbench.measurements import JsonValue
 from graphbench.plaintext import quoted
-from graphbench.torch_names import DTYPES, FORMATS, LAYOUTS, function_problem, is_method, op_name
-
+from graphbench.torch_names import DTYPES, FORMATS, LAYOUTS, function_problem, is_method
 
 _ENUMS: Final = {"dtype": DTYPES, "layout": LAYOUTS, "memory_format": FORMATS}
 _DEVICE: Final = re.compile(r"(cpu|cuda|xpu|mps|hpu|meta)(:\d{1,4})?")
 _STRING: Final = re.compile(r"[A-Za-z0-9_ ,.:>-]{0,200}")  # equations, modes and devices; no path goes in
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}")
-_ATTRIBUTES: Final = frozenset("T mT H mH real imag shape dtype device ndim".split())
+_ATTRIBUTES: Final = frozenset(["T", "mT", "H", "mH", "real", "imag", "shape", "dtype", "device", "ndim"])
 _TAKEN: Final = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "torch", "operator"}
 Resolve = Callable[[str], str]
 """Turns the name of a node into the expression for its value."""
