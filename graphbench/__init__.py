@@ -1,6 +1,6 @@
 """What every op of a compiled model costs, which kernel it ended up in, and whether that fusion paid."""
 
-from graphbench.api import Profile, backward_of, compare, diff, load, measure, profile, reset
+from graphbench.api import Profile, backward_of, compare, diff, load, measure, measure_ops, profile, reset
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 from graphbench.live import Recording, phase, record
@@ -19,6 +19,7 @@ __all__ = [
     "diff",
     "load",
     "measure",
+    "measure_ops",
     "phase",
     "profile",
     "record",

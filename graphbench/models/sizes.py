@@ -40,7 +40,7 @@ def read_size(cursor: Cursor, sizes: Sizes, *, least: int = 0, most: int = LARGE
             found = _evaluate(value, sizes)
         except _NoSizeError as error:
             names = f"names of the sweep: {', '.join(sizes)}" if sizes else "only the sweep of an op names sizes"
-            raise cursor.error(expected, found=f"{value[:_LONGEST]!r} ({error})", hint=names)
+            raise cursor.error(expected, found=f"{value[:_LONGEST]!r} ({error})", hint=names) from error
     elif isinstance(value, int) and not isinstance(value, bool):
         found = value
     else:

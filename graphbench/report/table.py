@@ -10,6 +10,7 @@ from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.missing import expected_backwards
+from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.rows import ProfileRows, profile_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
@@ -33,6 +34,7 @@ from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUM
 from graphbench.report.opportunities_table import opportunity_lines, pay_off_lines
 from graphbench.report.overview import (
     NAMES_SHOWN,
+    compares_sides,
     finding_lines,
     names_text,
     replay_lines,
@@ -102,17 +104,20 @@ class _Tables:
         return [
             *heading_lines(record),
             "",
-            *([] if nothing_compiled(record) else [*self.before_after(record, found), ""]),
+            *([*self.before_after(record, found), ""] if compares_sides(record) else []),
             *findings,
-            *pay_off_lines(record),
-            "",
-            *opportunity_lines(record, self.digest, top=self._top, rows=rows.fusions),
+            *([] if is_op_list(record) else self.prospects(record, rows)),
             "",
             *self.rows(record, rows),
             *(self.step(record.step, step) if record.step and step else []),
             *self.gaps(record),
             *break_lines(record, self.digest, wide=self._wide),
         ]
+
+    def prospects(self, record: ProfileRecord, rows: ProfileRows) -> list[str]:
+        """When compiling has paid, and what could make the step faster."""
+        found = opportunity_lines(record, self.digest, top=self._top, rows=rows.fusions)
+        return [*pay_off_lines(record), "", *found]
 
     def before_after(self, record: ProfileRecord, found: ProfileSummary) -> list[str]:
         """The summary of all regions, eager against compiled."""
@@ -126,7 +131,8 @@ class _Tables:
         if self._grouping:
             return [*self.groups(record, self._grouping), ""]
         asked = rows.asked_for
-        return [*self.nodes(record, rows.nodes, asked.nodes), "", *self.fusions(record, rows, asked.fusions), ""]
+        nodes = [*self.nodes(record, rows.nodes, asked.nodes), ""]
+        return nodes if is_op_list(record) else [*nodes, *self.fusions(record, rows, asked.fusions), ""]
 
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
         """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
@@ -197,6 +203,8 @@ class _Tables:
 
     def gaps(self, record: ProfileRecord) -> list[str]:
         """The gap ops of a recorded step, or that none was recorded."""
+        if is_op_list(record):
+            return []
         if record.step is None:
             return [GAPS_NOT_RECORDED]
         rows = gap_rows(record.step, self.digest)
@@ -223,7 +231,8 @@ class _Tables:
         if self._wide:
             return ()
         told = any(row.limit.bound for row in limited)
-        return ("host", "ratio") if told else ("host",) if record.policy.timer == "wallclock" else ()
+        columns = ("host", "ratio") if told else ("host",) if record.policy.timer == "wallclock" else ()
+        return (*columns, "fate") if is_op_list(record) else columns
 
     def _table(
         self,
