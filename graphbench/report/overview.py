@@ -142,7 +142,7 @@ def _ops(summary: ProfileSummary) -> Iterator[str]:
         f"op list: {count_text(count.captured, 'op')}{states}, {count.timed} timed{shared}, {count.skipped} skipped, "
         f"{count.failed} failed; {', '.join(sums)}"
     )
-    yield "op list: every op ran alone and eagerly; nothing was compiled, so that there is no other side to compare with"
+    yield "op list: every op ran alone and eagerly; nothing was compiled, so that no side is there to compare with"
 
 
 def _has_foreign_graphs(record: ProfileRecord) -> bool:

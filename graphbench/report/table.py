@@ -27,7 +27,14 @@ from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUS
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.grid import Grid, build, draw, wrap
-from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
+from graphbench.report.groups_table import (
+    GROUP_COLUMNS,
+    OF_COMPILED,
+    Grouping,
+    checked_grouping,
+    groups_legend,
+    shown_groups,
+)
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend, row_name, without_limit
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
@@ -140,7 +147,10 @@ class _Tables:
         # Names of shapes are long, and where limits are known the page is narrow.
         without = ("layers",) if grouping.by == "shape" else ()
         without = (*without, "speedup") if rows[-1].limit_ns else without
-        grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=() if self._wide else without)
+        without = (*without, *OF_COMPILED) if is_op_list(record) else without
+        grid = build(
+            GROUP_COLUMNS, rows, wide=self._wide, without=without if is_op_list(record) or not self._wide else ()
+        )
         return [title, draw(grid, self._width), *groups_legend(record, rows[-1], self.digest)]
 
     def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow], asked: Sequence[NodeRow]) -> list[str]:
