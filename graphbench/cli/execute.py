@@ -86,7 +86,7 @@ def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
     Raises:
         GraphbenchError: an option or inputs that do not fit, or what building raised.
     """
-    _check_options(job, options)
+    check_options(job, options)
     torch.manual_seed(job.execution.seed)
     built = build_model(job.source)
     inputs = _make_inputs(job, built)
@@ -131,7 +131,7 @@ def measure_job(
     return api.checked(replace(record, notes=notes))
 
 
-def _check_options(job: Job, options: MeasureOptions) -> None:
+def check_options(job: Job, options: MeasureOptions) -> None:
     """Refuse, before a model is built, what would be refused after it was compiled."""
     on_cpu = torch.device(job.device).type == "cpu"
     if options.l2 is not None and on_cpu:

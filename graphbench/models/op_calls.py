@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from graphbench.errors import CaptureError, UsageError, first_line
 from graphbench.measurements import JsonValue
 from graphbench.models.op_tensors import TensorEntry, Values
 from graphbench.models.oplist import MEASURED_DEVICE, METHOD, OpEntry, OpList
+from graphbench.models.sources import importable
 from graphbench.models.yaml_cursor import nearest
 from graphbench.tensors import alias
 
@@ -42,7 +44,8 @@ def import_modules(names: tuple[str, ...]) -> None:
     """
     for name in names:
         try:
-            importlib.import_module(name)
+            with importable(Path.cwd()):
+                importlib.import_module(name)
         except ModuleNotFoundError as error:
             hint = "name a module that can be imported from here, as my_package.ops"
             raise UsageError(f"--import {name}: {first_line(error)}", hint=hint, subject="--import") from error

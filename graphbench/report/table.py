@@ -148,9 +148,8 @@ class _Tables:
         without = ("layers",) if grouping.by == "shape" else ()
         without = (*without, "speedup") if rows[-1].limit_ns else without
         without = (*without, *OF_COMPILED) if is_op_list(record) else without
-        grid = build(
-            GROUP_COLUMNS, rows, wide=self._wide, without=without if is_op_list(record) or not self._wide else ()
-        )
+        hidden = without if is_op_list(record) or not self._wide else ()
+        grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=hidden)
         return [title, draw(grid, self._width), *groups_legend(record, rows[-1], self.digest)]
 
     def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow], asked: Sequence[NodeRow]) -> list[str]:
