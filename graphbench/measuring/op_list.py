@@ -6,7 +6,6 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from graphbench.analysis.op_list import is_meant
 from graphbench.capture import ambient
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import DoesNotFitError, GraphbenchError, UsageError, first_line
@@ -29,7 +29,7 @@ from graphbench.measuring.runs import unmeasured
 from graphbench.measuring.whole import now, own_version
 from graphbench.models.op_calls import BuiltOp, build_op, function_of, import_modules, tensor_bytes
 from graphbench.models.op_state import OpState
-from graphbench.models.op_tensors import TensorEntry
+from graphbench.models.op_tensors import STORAGE, TensorEntry
 from graphbench.models.oplist import MEASURED_DEVICE, METHOD, OpEntry, OpList, refuse_unknown_ops
 from graphbench.options import MeasureOptions
 from graphbench.records import (
@@ -324,12 +324,9 @@ class _Groups:
 
 
 def _selected(op: OpEntry, options: MeasureOptions) -> bool:
-    names = (op.name, op.base, op_name(op.target), op.module)
-
-    def matches(patterns: tuple[str, ...]) -> bool:
-        return any(fnmatchcase(name, pattern) for name in names if name for pattern in patterns)
-
-    return (not options.select or matches(options.select)) and not matches(options.exclude)
+    names = (op.name, op.base, op_name(op.target))
+    wanted = not options.select or is_meant(options.select, names, op.module)
+    return wanted and not is_meant(options.exclude, names, op.module)
 
 
 def _missing(why: Measurement) -> _Found:
@@ -353,7 +350,7 @@ def _skeleton(job: OpsJob, key: str, state: Ambient, ops: Sequence[OpEntry]) -> 
         location=SourceLine(file=job.op_list.file, line=1),
         device=device,
         inputs=tuple(
-            InputRecord(name=f"{op.name}.{name}", source=str(entry.values), kind="tensor", spec=_spec(entry, device))
+            InputRecord(name=f"{op.name}.{name}", source=_source(entry), kind="tensor", spec=_spec(entry, device))
             for op in ops
             for name, entry in op.tensors.items()
         ),
@@ -364,6 +361,10 @@ def _skeleton(job: OpsJob, key: str, state: Ambient, ops: Sequence[OpEntry]) -> 
         forward=side,
         backward=side,
     )
+
+
+def _source(entry: TensorEntry) -> str:
+    return f"{entry.values}{STORAGE}{entry.storage}" if entry.storage else str(entry.values)
 
 
 def _spec(entry: TensorEntry, device: str) -> TensorSpec:

@@ -14,6 +14,8 @@ from graphbench.torch_names import DTYPES
 
 ValueKind = Literal["normal", "uniform", "zeros", "ones", "below", "sorted", "permutation", "arange", "causal", "mask"]
 VALUE_KINDS: Final[tuple[ValueKind, ...]] = get_args(ValueKind)
+STORAGE: Final = ", storage "
+"""Stands in a profile between a tensor's values and the name of the storage that it shares."""
 MOST_ELEMENTS: Final = 1 << 34
 MOST_DIMENSIONS: Final = 25
 DEFAULT_BOUND: Final = 2
@@ -47,7 +49,11 @@ class Values:
     numbers: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join([self.kind, *(f"{number:g}" for number in self.numbers)])
+        return " ".join([self.kind, *map(_short, self.numbers)])
+
+
+def _short(number: float) -> str:
+    return str(int(number)) if number == int(number) else repr(number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,14 +130,18 @@ def node_draft(region: RegionRecord, node: NodeRecord, *, backward: bool = False
         raise NotRebuilt("it sets state only and is no timed row")
     if backward and not any(spec.requires_grad for spec in node.outputs):
         raise NotRebuilt("it has no backward: none of its results requires grad")
+    return _one_call(Draft(node_sources(region)), node)
+
+
+def node_sources(region: RegionRecord) -> dict[str, Source]:
+    """What the nodes of a region may read, by name: its inputs, and what other nodes compute."""
     inputs = {
         entry.name: Source(
             outputs=() if entry.spec is None else (entry.spec,), value=entry.value, leaf=entry.kind == "parameter"
         )
         for entry in region.inputs
     }
-    nodes = {entry.name: Source(outputs=entry.outputs, made_by=entry) for entry in region.nodes}
-    return _one_call(Draft({**inputs, **nodes}), node)
+    return {**inputs, **{entry.name: Source(outputs=entry.outputs, made_by=entry) for entry in region.nodes}}
 
 
 def post_grad_draft(region: RegionRecord, node: PostGradNode) -> Draft:
