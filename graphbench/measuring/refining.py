@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from graphbench.errors import GraphbenchError, JournalError, first_line
 from graphbench.measuring.progress import Progress
-from graphbench.measuring.region import RegionMeasuring
 from graphbench.measuring.spending import Key, Purse, affordable, worth_again
 from graphbench.records import Policy, RegionRecord
 from graphbench.runs.entries import STEP, MeasuredRegion
 from graphbench.runs.ledger import Ledger
 
 
+class MeasuresAgain(Protocol):
+    """A region, some rows of which can be measured again."""
+
+    def again(self, rows: set[Key], /) -> RegionRecord:
+        """Measure these rows again."""
+
+
 def refine(
     records: dict[str, RegionRecord],
-    measuring: Mapping[str, RegionMeasuring],
+    measuring: Mapping[str, MeasuresAgain],
     again_in_gaps: Callable[[set[Key]], None],
     policy: Policy,
     purse: Purse,
@@ -50,7 +57,7 @@ def refine(
                 _again(records, measuring[key], key, chosen, ledger)
 
 
-def _again(records: dict[str, RegionRecord], region: RegionMeasuring, key: str, rows: set[Key], ledger: Ledger) -> None:
+def _again(records: dict[str, RegionRecord], region: MeasuresAgain, key: str, rows: set[Key], ledger: Ledger) -> None:
     """What keeps a region from being measured again leaves it as it was."""
     try:
         record = region.again(rows)

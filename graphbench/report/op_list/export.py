@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from graphbench.analysis.op_list import holds_ops, is_meant
+from graphbench.analysis.matching import folded, is_meant, unmatched
+from graphbench.analysis.op_list import holds_ops
 from graphbench.analysis.views import source_text
 from graphbench.errors import UsageError
 from graphbench.models.oplist import MOST_OPS, VERSION, VERSION_FIELD, is_custom
@@ -49,28 +50,36 @@ def op_list(record: ProfileRecord, select: Sequence[str] = ()) -> str:
     units: dict[tuple[str, str], _Unit] = {}
     refused: list[tuple[str, str]] = []
     count = 0
-    for region in record.regions:
-        sources = node_sources(region)
-        for node in region.nodes:
-            if node.kind != "compute" or not _is_selected(node, region, select):
-                continue
-            count += 1
-            name = node.name if len(record.regions) == 1 else f"{region.key}/{node.name}"
-            try:
-                op = exported(region, node, sources)
-            except NotRebuilt as error:
-                refused.append((name, error.message))
-                continue
-            key = flow({key: value for key, value in op.fields.items() if key != "module"}), flow(op.state)
-            units.setdefault(key, _Unit(_op_name(region, node, record, len(units)), op)).nodes.append(name)
-    _check(record, select, count, units.values(), refused)
-    return "\n".join(
-        [*_head(record, list(units.values()), count), *_ops(list(units.values())), *_tail(record, refused)]
-    )
+    sources = {region.key: node_sources(region) for region in record.regions}
+    for region, node in _selected(record, select):
+        count += 1
+        name = node.name if len(record.regions) == 1 else f"{region.key}/{node.name}"
+        try:
+            op = exported(region, node, sources[region.key])
+        except NotRebuilt as error:
+            refused.append((name, error.message))
+            continue
+        key = flow({key: value for key, value in op.fields.items() if key != "module"}), flow(op.state)
+        units.setdefault(key, _Unit(_op_name(region, node, record, len(units)), op)).nodes.append(name)
+    found = list(units.values())
+    _check(found, refused)
+    return "\n".join([*_head(record, found, count), *_ops(found), *_tail(record, refused)])
 
 
-def _is_selected(node: NodeRecord, region: RegionRecord, select: Sequence[str]) -> bool:
-    return not select or is_meant(select, (node.name, f"{region.key}/{node.name}", node.op_type), node.module)
+def _selected(record: ProfileRecord, select: Sequence[str]) -> Iterator[tuple[RegionRecord, NodeRecord]]:
+    """The compute nodes that are meant, with their regions.
+
+    Raises:
+        UsageError: a pattern means none.
+    """
+    every = [(region, node) for region in record.regions for node in region.nodes if node.kind == "compute"]
+    fold = folded(node for _, node in every)
+    for pattern in select:
+        if not any(is_meant(pattern, region.key, node, fold) for region, node in every):
+            raise unmatched(pattern, [node for _, node in every], fold, option="select")
+    for region, node in every:
+        if not select or any(is_meant(pattern, region.key, node, fold) for pattern in select):
+            yield region, node
 
 
 def _op_name(region: RegionRecord, node: NodeRecord, record: ProfileRecord, number: int) -> str:
@@ -81,21 +90,7 @@ def _op_name(region: RegionRecord, node: NodeRecord, record: ProfileRecord, numb
     return name if _NAME.fullmatch(name) else f"op{number}"
 
 
-def _check(
-    record: ProfileRecord,
-    select: Sequence[str],
-    count: int,
-    units: Iterable[_Unit],
-    refused: Sequence[tuple[str, str]],
-) -> None:
-    found = list(units)
-    if not count and select:
-        names = [node.name for region in record.regions for node in region.nodes if node.kind == "compute"]
-        raise UsageError(
-            f"--select {' '.join(select)}: found no compute node of such a name, op type or module path",
-            hint=f"the profile has {', '.join(names[:_NAMES_SHOWN])}" if names else "the profile has no nodes",
-            subject="--select",
-        )
+def _check(found: Sequence[_Unit], refused: Sequence[tuple[str, str]]) -> None:
     if not found:
         reason = f": {refused[0][0]}: {refused[0][1]}" if refused else ": the profile has no compute nodes"
         raise UsageError(f"no op list: found nothing that can be exported{reason}", subject="op-list")

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from graphbench.analysis.op_list import holds_ops
 from graphbench.measurements import JsonValue, TensorSpec
 from graphbench.models.op_state import FLAGS, FP32_SETTINGS
-from graphbench.models.op_tensors import STORAGE, VALUE_KINDS, contiguous, largest_integer, value_class
+from graphbench.models.op_tensors import STORAGE, VALUE_KINDS, contiguous, default_values, largest_integer, value_class
 from graphbench.models.oplist import HOST_DEVICE, MEASURED_DEVICE, METHOD, is_custom
 from graphbench.plaintext import quoted
 from graphbench.records import NodeRecord, RegionRecord
@@ -197,14 +197,14 @@ class _Op:
             for built in members:
                 entry = self._tensor(built.spec, start, limits.get(built.name, default))
                 if built.name in self._given:
-                    entry["values"] = self._given[built.name][0]
+                    entry["values"] = self._given[built.name][0]  # nothing where it is the default
                 elif built.name in in_order:
                     entry["values"] = _sorted_values(built.spec, default)
                 elif needs_positive(steps) and value_class(built.spec.dtype) == "float":
                     entry["values"] = {"uniform": [0, 1]}
                 if len(members) > 1:
                     entry["storage"] = f"s{number}"
-                fields[self._called(built.name)] = entry
+                fields[self._called(built.name)] = {key: value for key, value in entry.items() if value is not None}
         return {name: fields[name] for name in self._names.values()}
 
     def _tensor(self, spec: TensorSpec, start: int, below: int) -> Fields:
@@ -232,8 +232,10 @@ def _given_values(region: RegionRecord) -> dict[str, tuple[object, str]]:
             given = [int(number) if number.isdecimal() else float(number) for number in numbers]
         except ValueError:
             continue  # the profile is damaged here: the tensor gets the values that any node's would
+        known = entry.spec is not None and text == str(default_values(entry.spec.dtype))
         if kind in VALUE_KINDS and len(given) <= 2:
-            found[entry.name] = ({kind: given if len(given) > 1 else given[0]} if given else kind, storage)
+            values: object = {kind: given if len(given) > 1 else given[0]} if given else kind
+            found[entry.name] = (None if known else values, storage)
     return found
 
 
