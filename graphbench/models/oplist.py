@@ -29,7 +29,7 @@ from graphbench.models.op_state import NO_STATE, OpState, read_state
 from graphbench.models.op_tensors import TensorEntry, check_storages, read_tensor
 from graphbench.models.sizes import Sizes, read_size, read_sweep
 from graphbench.models.yaml_cursor import Cursor, nearest, read_yaml, shown
-from graphbench.torch_names import DTYPES, FORMATS, LAYOUTS, function_problem, is_method
+from graphbench.torch_names import DTYPES, FORMATS, LAYOUTS, function_problem, is_method, op_name
 
 VERSION: Final = 1
 VERSION_FIELD: Final = "op-list"
@@ -47,7 +47,9 @@ _FILE_FIELDS: Final = (VERSION_FIELD, "state", "ops")
 _OP_FIELDS: Final = ("name", "target", "args", "kwargs", "tensors", "sweep", "zip", "state", "module")
 _NAME: Final = re.compile(r"[A-Za-z_][\w.:/-]{0,120}", re.ASCII)
 _KEYWORD: Final = re.compile(r"[A-Za-z_]\w{0,80}", re.ASCII)
-_CUSTOM: Final = re.compile(r"torch\.ops\.(?!higher_order\.)[A-Za-z_]\w{0,80}\.\w{1,80}(\.\w{1,80})?", re.ASCII)
+_CUSTOM: Final = re.compile(
+    r"torch\.ops\.(?!(aten|prims|higher_order)\.)[A-Za-z_]\w{0,80}\.\w{1,80}(\.\w{1,80})?", re.ASCII
+)
 _MATH: Final = re.compile(r"math\.[a-z][a-z0-9_]{0,20}")
 
 
@@ -90,7 +92,7 @@ class OpList:
 
 def is_custom(target: str) -> bool:
     """Whether a target is a custom op by its name: `torch.ops.namespace.op` of another namespace than torch's."""
-    return bool(_CUSTOM.fullmatch(target)) and bool(function_problem(target))
+    return _CUSTOM.fullmatch(target) is not None
 
 
 def read_op_list(path: Path) -> OpList:
@@ -136,7 +138,7 @@ def _read_op(cursor: Cursor, state: OpState, room: int) -> list[OpEntry]:
     if "target" not in fields:
         raise cursor.error("the field `target`, as torch.matmul", found="none")
     target = _read_target(fields["target"])
-    base = _read_name(fields["name"]) if "name" in fields else target.rpartition(".")[2]
+    base = _read_name(fields["name"]) if "name" in fields else op_name(target)
     own = read_state(fields["state"], state) if "state" in fields else state
     module = fields["module"].text("a module's path") if "module" in fields else ""
     if room < 1:

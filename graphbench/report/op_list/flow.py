@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from graphbench.plaintext import clean
+
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-/]{0,120}")
 _WORDS: Final = frozenset(["true", "false", "null", "inf", "nan"])
 
@@ -23,5 +25,5 @@ def flow(value: object) -> str:
         return f"{{{', '.join(f'{flow(key)}: {flow(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(flow, value))}]"
-    text = str(value)
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text)
+    text = clean(str(value))
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text, ensure_ascii=False)

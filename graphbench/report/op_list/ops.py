@@ -114,6 +114,8 @@ class _Op:
         return source
 
     def _value(self, value: JsonValue) -> object:
+        if isinstance(value, str) and not value.isprintable():
+            raise NotRebuilt(f"an argument is the text {quoted(value, 100)}, which no op of torch takes")
         if value is None or isinstance(value, bool | int | float | str):
             return value
         if not isinstance(value, dict) or (len(value) != 1 and "opaque" not in value):
