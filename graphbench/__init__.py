@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphbench.api import Profile, backward_of, compare, diff, load, measure, profile, reset
+from graphbench.api import Profile, backward_of, compare, diff, load, measure, measure_ops, profile, reset
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 from graphbench.live import Recording, phase, record
@@ -26,6 +26,7 @@ __all__ = [
     "diff",
     "load",
     "measure",
+    "measure_ops",
     "phase",
     "profile",
     "record",

@@ -93,7 +93,7 @@ def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
     Raises:
         GraphbenchError: an option or inputs that do not fit, or what building raised.
     """
-    _check_options(job, options)
+    check_options(job, options)
     device = device_named(job.device)
     if device.type == "cuda":
         torch.cuda.set_device(device)  # a model that says just `cuda` means this one
@@ -153,7 +153,7 @@ def measure_job(
     return api.checked(replace(record, inputs=inputs_found, notes=notes))
 
 
-def _check_options(job: Job, options: MeasureOptions) -> None:
+def check_options(job: Job, options: MeasureOptions) -> None:
     """Refuse, before a model is built, what would be refused after it was compiled."""
     on_cpu = torch.device(job.device).type == "cpu"
     if options.l2 is not None and on_cpu:

@@ -18,6 +18,13 @@ from graphbench.cli.execution_flags import Execution, add_execution_flags, read_
 from graphbench.cli.input_flags import add_input_flags, read_input_sets
 from graphbench.cli.measure_flags import add_measure_flags, measure_options
 from graphbench.cli.model_flags import add_model_flags, read_source
+from graphbench.cli.op_list import (
+    OpListOptions,
+    add_op_list_flags,
+    measure_ops_job,
+    read_op_list_options,
+    refuse_imports,
+)
 from graphbench.cli.output import OutputOptions, add_output_flags, add_to_report, deliver
 from graphbench.cli.replacements import (
     ReplaceOption,
@@ -49,17 +56,20 @@ from graphbench.runs.journal import read_journal
 from graphbench.runs.ledger import Ledger
 
 if TYPE_CHECKING:
+    from graphbench.api import Profile
     from graphbench.cli.execute import Job
 
+NO_MODEL = ModelSource(arguments={})
 SUPERVISE = True
 """The default of `--supervise`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Options of `run`. Without `input_sets` inputs are inferred."""
+    """Options of `run`. Without `input_sets` inputs are inferred. With an `op_list` there is no model."""
 
     source: ModelSource
+    op_list: OpListOptions | None
     input_sets: tuple[InputSet, ...]
     execution: Execution
     replacements: tuple[ReplaceOption, ...]
@@ -89,6 +99,7 @@ class RunCommand(Command[RunOptions]):
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = SYNTAX
         add_model_flags(parser)
+        add_op_list_flags(parser)
         add_input_flags(parser)
         execution = add_execution_flags(parser)
         add_replace_flags(execution)
@@ -105,8 +116,10 @@ class RunCommand(Command[RunOptions]):
         """
         if arguments.resume is not None:
             return self._continued(arguments)
+        op_list = read_op_list_options(arguments, self._defaults())
         return RunOptions(
-            source=read_source(arguments),
+            source=read_source(arguments) if op_list is None else NO_MODEL,
+            op_list=op_list,
             input_sets=read_input_sets(arguments),
             execution=read_execution(arguments),
             replacements=parse_replacements(arguments.replace),
@@ -123,6 +136,15 @@ class RunCommand(Command[RunOptions]):
             debug=arguments.debug,
         )
 
+    def _parser(self) -> Parser:
+        parser = Parser(prog=f"graphbench {self.name}")
+        self.prepare_parser(parser)
+        return parser
+
+    def _defaults(self) -> argparse.Namespace:
+        """What a command line without any flag gives."""
+        return self._parser().parse_args([])
+
     def _continued(self, arguments: argparse.Namespace) -> RunOptions:
         """The options that a run was started with.
 
@@ -131,14 +153,14 @@ class RunCommand(Command[RunOptions]):
         """
         refuse_complete(arguments.resume)
         started = read_journal(arguments.resume).started
-        parser = Parser(prog=f"graphbench {self.name}")
-        self.prepare_parser(parser)
+        parser = self._parser()
         check_continued(arguments, parser.parse_args([]))
         if started is None:
             raise beginning_lost(arguments.resume)
         original = parse_started(parser, started, arguments.resume)
         original.words, original.debug = (self.name, *started.command), arguments.debug
         options = self.read_options(original)
+        refuse_imports(options.op_list, arguments.resume)
         code = code_of(original, Path(started.folder))
         check_named_again(arguments, code, arguments.resume)
         if options.compare:
@@ -188,10 +210,12 @@ class RunCommand(Command[RunOptions]):
         # Imported here: it needs torch, which show and diff must do without.
         from graphbench.cli.execute import measure_job
 
-        job = self._job(options)
         candidates = load_candidates(options.replacements)
         went_on = ledger.conditions is not None
-        profile = measure_job(job, options.measure, ledger=ledger, leave=leave)
+        if options.op_list is not None:
+            profile = self._measure_ops(options, ledger, leave)
+        else:
+            profile = measure_job(self._job(options), options.measure, ledger=ledger, leave=leave)
         output = options.output
         if output.output_dir is not None:
             # It may have been moved since the run was started, and hold files that an earlier process came to write.
@@ -207,6 +231,14 @@ class RunCommand(Command[RunOptions]):
                 raise failed
         return code
 
+    def _measure_ops(self, options: RunOptions, ledger: Ledger, leave: Callable[[], None] | None) -> Profile:
+        from graphbench.cli.execute import check_options
+
+        job = self._job(options)
+        check_options(job, options.measure)
+        assert options.op_list is not None
+        return measure_ops_job(options.op_list, job.execution, options.measure, ledger=ledger, leave=leave)
+
 
 def _files(options: RunOptions) -> list[Path]:
     """The files that a run reads.
@@ -216,6 +248,7 @@ def _files(options: RunOptions) -> list[Path]:
     """
     source, function = options.source, function_source(options.execution.loss)
     files = [source.file, function.file if function is not None else None]
+    files += [options.op_list.file] if options.op_list is not None else []
     files += [given.file for given in options.input_sets]
     checkpoint = checkpoint_files(source.checkpoint) if source.checkpoint is not None else ()
     return [*(file for file in files if file is not None), *checkpoint]

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from graphbench.errors import GraphbenchError, JournalError, first_line
 from graphbench.measuring.progress import Progress
-from graphbench.measuring.region import RegionMeasuring
 from graphbench.measuring.spending import TIME_UP, Key, Purse, affordable, worth_again
 from graphbench.records import Policy, RegionRecord
 from graphbench.runs.entries import STEP, MeasuredRegion
 from graphbench.runs.ledger import Ledger
 
 
+class MeasuresAgain(Protocol):
+    """A region, some rows of which can be measured again."""
+
+    def again(self, rows: set[Key], policy: Policy, purse: Purse, /) -> RegionRecord:
+        """Measure these rows again by a policy, and those that time was up for, while there is time."""
+
+
 def refine(
     records: dict[str, RegionRecord],
-    measuring: Mapping[str, RegionMeasuring],
+    measuring: Mapping[str, MeasuresAgain],
     again_in_gaps: Callable[[set[Key]], None],
     policies: tuple[Policy, Policy],
     purse: Purse,
@@ -62,7 +69,7 @@ def _lacks(region: RegionRecord) -> bool:
 
 
 def _again(
-    before: RegionRecord, region: RegionMeasuring, rows: set[Key], policy: Policy, purse: Purse, ledger: Ledger
+    before: RegionRecord, region: MeasuresAgain, rows: set[Key], policy: Policy, purse: Purse, ledger: Ledger
 ) -> RegionRecord:
     """The region with rows measured again; what keeps it from that leaves it as it was."""
     try:

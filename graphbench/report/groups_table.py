@@ -8,6 +8,7 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.graph import critical_paths
 from graphbench.analysis.group_by import GROUP_BY, GroupBy
 from graphbench.analysis.groups import GroupRow, group_rows
+from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.views import sort_rows
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
@@ -64,6 +65,9 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     Column(name="no limit", key="unlimited", kind="number", get=lambda row: row.unlimited, shown="csv"),
     Column(name="not counted", key="uncounted", kind="number", get=lambda row: row.uncounted, shown="csv"),
 )
+OF_COMPILED = ("kernels", "removed_bytes", "missing")
+"""Columns that say nothing where nothing was compiled."""
+OF_OPS = "eager, eager bwd: sums of the ops' times alone; groups add up to the total"
 EXPLAINED = (
     "eager, eager bwd: sums of the nodes' times alone; comp., comp. bwd: their parts of the compiled kernels, which "
     "are divided over their nodes by the bytes that each moves in them; groups add up to the total"
@@ -123,6 +127,8 @@ def shown_groups(
 
 def groups_legend(record: ProfileRecord, by: GroupBy, total: GroupRow, digest: Digest) -> list[str]:
     """What the columns are, how much is missing, and the critical paths."""
+    if is_op_list(record):
+        return [OF_OPS]
     lines = [KERNELS_EXPLAINED if by == "kernel" else EXPLAINED]
     if total.missing:
         times = count_text(total.missing, "time")
