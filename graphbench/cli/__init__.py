@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, Command, Parser, silence_stdout
+from graphbench.cli.completion import CompletionCommand
 from graphbench.cli.config import IGNORE_FLAG, blamed, current_folder, defaults_for
 from graphbench.cli.demo import DemoCommand
 from graphbench.cli.diff import DiffCommand
+from graphbench.cli.docs import DocsCommand
 from graphbench.cli.export import ExportCommand
 from graphbench.cli.help import HelpFormatter, VersionAction, short_usage, with_examples
 from graphbench.cli.run import RunCommand
@@ -24,7 +26,15 @@ from graphbench.errors import GraphbenchError
 
 _CONFIG_HELP: Final = "ignore the defaults of [tool.graphbench] in the nearest pyproject.toml"
 
-COMMANDS: tuple[Command[Any], ...] = (RunCommand(), ShowCommand(), DiffCommand(), ExportCommand(), DemoCommand())
+COMMANDS: tuple[Command[Any], ...] = (
+    RunCommand(),
+    ShowCommand(),
+    DiffCommand(),
+    ExportCommand(),
+    DemoCommand(),
+    DocsCommand(),
+    CompletionCommand(),
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

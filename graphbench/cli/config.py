@@ -89,7 +89,7 @@ def defaults_for(
     Raises:
         UsageError: the file cannot be read, a key is unknown or refused, or a value does not fit. It names both.
     """
-    if any(_may_mean(word, flag) for word in words for flag in _INSTEAD):
+    if not flags_of(parsers[command]) or any(_may_mean(word, flag) for word in words for flag in _INSTEAD):
         return None
     file = next((path for at in (folder, *folder.parents) if (path := at / NAME).is_file()), None)
     table = None if file is None else _read(file)

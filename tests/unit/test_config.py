@@ -168,6 +168,11 @@ def test_a_file_that_is_no_config_is_an_error(folder: Path, text: str) -> None:
     assert error.hint == "mend the file, or pass --no-config"
 
 
+def test_a_command_without_flags_reads_no_file(folder: Path) -> None:
+    write(folder, "[tool.graphbench]", "fly = 3")
+    assert parsed(folder, "docs").page is None
+
+
 @pytest.mark.parametrize("name", sorted(REFUSED))
 @pytest.mark.parametrize("table", ["[tool.graphbench]", "[tool.graphbench.run]"])
 def test_what_runs_code_or_says_where_files_go_is_refused(folder: Path, name: str, table: str) -> None:
