@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import sys
 from typing import Any
@@ -12,21 +11,11 @@ import pytest
 from graphbench import cli
 from graphbench.cli.help import HelpFormatter, version_text, with_examples
 
-EXAMPLES = [(command, example) for command in cli.COMMANDS for example in command.examples if example[0] != "#"]
-
 
 def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])
     return capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("command", "example"), EXAMPLES, ids=lambda part: getattr(part, "name", part))
-def test_every_example_is_a_command_line(command: Any, example: str) -> None:
-    program, *words = shlex.split(example)
-    arguments = cli.parse(words)
-    assert program == "graphbench"
-    assert arguments.command is command
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
