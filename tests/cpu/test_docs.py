@@ -27,21 +27,38 @@ CHEAP = {"measure_ms": 2.0, "warmup_ms": 1.0, "progress": False, "ceilings": "of
 CHEAP_FLAGS = ("--measure-ms=2", "--warmup-ms=1", "--no-progress", "--ceilings=off", "--device=cpu")
 STAND_IN = ("--custom-model-file=net.py", "--model-class=Net")
 OF_A_ZOO = ("--model", "--model-arg", "--input", "--example-inputs", "--batch-size")
+WIDTH = 256
 MAY_FAIL = {"--fail-on-regression": 5, "--strict": 4}
-NET = '''import torch
+NET = """import torch
 from torch import nn
 
 
-class Net(nn.Module):
-    """What stands for any model."""
-
-    def __init__(self, width: int = 8) -> None:
+class Mlp(nn.Module):
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(8, width)
+        self.up = nn.Linear(8, width)
         self.act = nn.GELU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.act(self.linear(x))
+        return self.act(self.up(x))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.mlp = Mlp(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.mlp(x)
+
+
+class Net(nn.Module):
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Block(width)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers[0](x)
 
 
 def example_inputs(batch_size: int = 2) -> torch.Tensor:
@@ -50,7 +67,8 @@ def example_inputs(batch_size: int = 2) -> torch.Tensor:
 
 def my_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     return 0.5 * x * (1 + torch.erf(x * 2**-0.5))
-'''
+"""
+"""What stands for any model: modules as `layers.0.mlp.act`, nodes `linear` and `gelu`, one C++ kernel."""
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +112,26 @@ def _cheap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def names_of_a_reader(report: Path) -> dict[str, Any]:
     """What a reader's own code has: a page may use these without defining them."""
-    net = nn.Sequential(nn.Linear(16, 16), nn.GELU()).eval()
+
+    def my_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+        return 0.5 * x * (1 + torch.erf(x * 2**-0.5))
+
+    def norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return x * x.square().mean(-1, keepdim=True).rsqrt() * weight
+
     return {
         "__name__": "__main__",
         "torch": torch,
         "nn": nn,
         "graphbench": graphbench,
-        "net": net,
-        "x": torch.randn(8, 16),
+        "net": nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU()).eval(),
+        "x": torch.randn(64, WIDTH),
+        "prompt": torch.randn(64, WIDTH),
+        "weight": torch.randn(WIDTH),
+        "my_gelu": my_gelu,
+        "norm": norm,
+        "norm_": lambda x, weight: x.copy_(norm(x, weight)),
+        "fused_norm": lambda x, weight: nn.functional.rms_norm(x, (WIDTH,), weight),
         "profile": graphbench.load(report / "profile.json"),
     }
 
