@@ -50,6 +50,8 @@ class Command(ABC, Generic[OptionsT]):
     """One command. Its class docstring is its help; its options are one frozen dataclass, `OptionsT`."""
 
     name: ClassVar[str]
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Command lines as a shell takes them, shown below the help; a line that begins with `#` says what for."""
 
     @abstractmethod
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:

@@ -45,6 +45,12 @@ class DiffCommand(Command[DiffOptions]):
     """Compare two saved profiles, joined on nodes and fusions, with a verdict per row."""
 
     name: ClassVar[str] = "diff"
+    examples: ClassVar[tuple[str, ...]] = (
+        "graphbench diff before.json after.json",
+        "graphbench diff before.json after.json --format markdown --top 5",
+        "# for CI: exit code 5 when anything became more than 5 % slower",
+        "graphbench diff before.json after.json --fail-on-regression 5%",
+    )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `diff`."""

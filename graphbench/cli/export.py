@@ -32,6 +32,12 @@ class ExportCommand(Command[ExportOptions]):
     """Write a script that repeats one row of a saved profile, an ncu command line for it, or all ops as an op list."""
 
     name: ClassVar[str] = "export"
+    examples: ClassVar[tuple[str, ...]] = (
+        "# a script that needs only torch and measures that row again",
+        "graphbench export report --row conv1 -o repro.py",
+        "graphbench export report --row linear_2 --backward -o repro.py",
+        "graphbench export report --row r0/conv1 --format ncu",
+    )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `export`."""

@@ -93,10 +93,18 @@ class RunCommand(Command[RunOptions]):
     """
 
     name: ClassVar[str] = "run"
+    examples: ClassVar[tuple[str, ...]] = (
+        "graphbench run --model torchvision:resnet50 --output-dir report",
+        "graphbench run --model hf:gpt2 --model-arg n_layer=2 --train --dtype bf16",
+        "graphbench run --custom-model-file net.py --model-class Net --input 'f32[8,3]'",
+        "# quick, and only what costs most",
+        "graphbench run --model timm:vit_tiny_patch16_224 --measure-ms 10 --top 20",
+        "# an interrupted run goes on",
+        "graphbench run --resume report",
+    )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `run`."""
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = SYNTAX
         add_model_flags(parser)
         add_op_list_flags(parser)

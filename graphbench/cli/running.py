@@ -21,6 +21,7 @@ from typing import Final, NoReturn
 
 from graphbench.cli.code_flags import BESIDE_RESUME, Code, not_beside_resume, resume_command
 from graphbench.cli.common import EXIT_INTERRUPTED, ViewOptions, emit, say, version
+from graphbench.cli.config import IGNORE_FLAG
 from graphbench.cli.output import PROFILE
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import GraphbenchError, UsageError
@@ -34,7 +35,7 @@ _SET_PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 _PIECE_BYTES: Final = 1 << 20
 _SIGNALLED: Final = 128
 _TEMPORARY: Final = "graphbench-run-"
-_OWN_FLAGS: Final = ("--no-supervise", "--supervise", "--debug")
+_OWN_FLAGS: Final = ("--no-supervise", "--supervise", "--debug", IGNORE_FLAG)
 
 _BESIDE_RESUME: Final = ("resume", "supervise", "debug", *BESIDE_RESUME)
 
@@ -224,6 +225,7 @@ def supervise(
     """
     worker = (
         *(["--debug"] if debug else []),
+        IGNORE_FLAG,
         "run",
         *words,
         "--worker",

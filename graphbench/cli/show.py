@@ -30,6 +30,14 @@ class ShowCommand(Command[ShowOptions]):
     """Print a saved profile as a table, CSV, JSON or Markdown."""
 
     name: ClassVar[str] = "show"
+    examples: ClassVar[tuple[str, ...]] = (
+        "graphbench show report",
+        "graphbench show report/profile.json --wide --top 20",
+        "graphbench show report --group-by module --depth 2",
+        "graphbench show report --format csv --table fusions",
+        "# what if every MLP took half its time?",
+        "graphbench show report --what-if 'layers.*.mlp=2'",
+    )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `show`."""
