@@ -74,8 +74,8 @@ class Profile:
             top: how many rows per table, the most expensive first; all by default.
             sort: column to sort nodes by.
             wide: more columns, for wide terminals.
-            group_by: `"module"`, `"source"` or `"shape"` (op type and shapes of its inputs): sums in the place of nodes
-                and fusions; repeated layers are one row.
+            group_by: `"module"`, `"source"`, `"op_type"`, `"kernel"` or `"shape"` (op type and shapes of its inputs):
+                sums in the place of nodes and fusions; repeated layers are one row.
             depth: with modules, cut their paths after so many parts.
 
         Raises:
@@ -232,6 +232,42 @@ def profile(
     from graphbench.measuring.step import profile_step
 
     return checked(profile_step(current_session(), fn, args, warmup_steps, owners, found))
+
+
+def measure_ops(
+    path: Path,
+    *,
+    device: str | torch.device | None = None,
+    train: bool = False,
+    seed: int = 0,
+    imports: Sequence[str] = (),
+    **options: Any,
+) -> Profile:
+    """Measure the ops of an op list, each alone, without any model.
+
+    Args:
+        path: the list; `graphbench/docs/op-list.md` describes its format. No code of it runs.
+        device: where the ops run; by default the GPU if there is one.
+        train: also time the backward of ops that have a tensor with `requires_grad`.
+        seed: of the tensors' values.
+        imports: modules that register custom ops. Their code runs.
+        **options: fields of `graphbench.options.MeasureOptions`.
+
+    Raises:
+        UsageError: the list cannot be read, with file and line; an op that torch does not have; an unknown option, or
+            one that does not fit the device.
+        SetupError: the instrument for the device is missing.
+    """
+    found = measure_options(options)
+    for name, value, kind in (("train", train, bool), ("seed", seed, int)):
+        check_type(name, value, kind)
+    from graphbench.models.oplist import read_op_list
+
+    op_list = read_op_list(checked_path("path", path))
+    from graphbench.measuring.op_list import OpsJob, measure_op_list, pick_ops_device
+
+    job = OpsJob(op_list, pick_ops_device(device), seed=seed, train=train, imports=tuple(imports))
+    return checked(measure_op_list(job, found, current_session()))
 
 
 def compare(

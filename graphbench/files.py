@@ -6,8 +6,11 @@ import os
 import uuid
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from graphbench.errors import UsageError
+
+CACHE_VARIABLE: Final = "GRAPHBENCH_CACHE_DIR"
 
 
 def read_bounded(path: Path, limit_bytes: int) -> bytes | None:
@@ -19,6 +22,14 @@ def read_bounded(path: Path, limit_bytes: int) -> bytes | None:
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         return None if size > limit_bytes else stream.read(size)
+
+
+def cache_folder() -> Path:
+    """Where graphbench keeps what it measured of this machine: the user's cache folder, or `GRAPHBENCH_CACHE_DIR`."""
+    own = os.environ.get(CACHE_VARIABLE)
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphbench"
 
 
 def write_whole(path: Path, text: str, *, overwrite: bool) -> None:

@@ -38,6 +38,8 @@ PARTIAL_NOTE = "a partial profile"
 TOLD_FIRST = (SHARED_CPU_NOTE, PARTIAL_NOTE)  # how notes begin without which the numbers mislead
 VIEW = "a view"  # why a post-grad node has no time: it moves nothing
 NOT_SELECTED = "not selected"  # why a row was left out that nobody asked for
+OP_LIST_REGION = "ops"  # key of the region of an op list; that of its second ambient state is ops2
+OP_LIST_SIDE = "an op list has no compiled side: its ops were run alone, eagerly"
 NO_TENSOR = "computes no tensor"  # why an op on sizes has no time: nothing is missing
 
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from graphbench import document
 from graphbench.analysis.diff import diff
+from graphbench.analysis.group_by import DIFF_GROUP_BY, GROUP_BY
 from graphbench.analysis.what_if import what_if
 from graphbench.errors import GraphbenchError, ProfileFormatError
 from graphbench.records import FusionRefusal, ProfileRecord
@@ -208,9 +209,7 @@ def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]
     views: tuple[dict[str, Any], ...] = (
         {},
         {"wide": True},
-        {"group_by": "module"},
-        {"group_by": "source"},
-        {"group_by": "shape"},
+        *({"group_by": way} for way in GROUP_BY),
     )
     for view in (*views, {"width": 40}):
         yield f"table {view}", partial(REPORTERS["table"].render, record, **view)
@@ -218,7 +217,7 @@ def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]
         yield f"markdown {view}", partial(REPORTERS["markdown"].render, record, **view)
     for table in ("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities"):
         yield f"csv {table}", partial(REPORTERS["csv"].render, record, table=table)
-    for group in ("module", "source", "shape"):
+    for group in GROUP_BY:
         yield f"csv groups {group}", partial(REPORTERS["csv"].render, record, group_by=group)
     yield "json", partial(REPORTERS["json"].render, record)
     yield "what if", lambda: str(what_if(record, "*"))
@@ -228,9 +227,10 @@ def comparisons(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[s
     """Everything that is printed of two profiles, by name."""
     yield "diff", lambda: render_diff(diff(before, after))
     yield "diff narrow", lambda: render_diff(diff(after, before), width=40, every=True)
-    yield "diff groups", lambda: render_diff(diff(before, after), group_by="shape")
+    for way in DIFF_GROUP_BY:
+        yield f"diff groups {way}", lambda way=way: render_diff(diff(before, after), group_by=way)
     yield "diff markdown", lambda: markdown_diff(diff(before, after))
-    yield "diff markdown groups", lambda: markdown_diff(diff(before, after), group_by="op")
+    yield "diff markdown groups", lambda: markdown_diff(diff(before, after), group_by="op_type")
     yield "diff csv groups", lambda: csv_diff(diff(before, after), group_by="shape")
     yield "diff json", lambda: json_diff(diff(before, after))
     for table in DIFF_TABLES:

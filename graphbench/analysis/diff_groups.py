@@ -1,23 +1,23 @@
-"""Two profiles by op type or by shape: sums of nodes, and how near each is to the limit of its own device. Pure."""
+"""Two profiles by module, source line, op type or shape: sums of nodes, and how near each gets to the limit. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from graphbench.analysis.costs import node_cost
 from graphbench.analysis.diff import Diff
 from graphbench.analysis.diff_rows import DiffRow, isolated
 from graphbench.analysis.diff_rule import Timed, add_times, judge_runs
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.group_by import DiffGroupBy
+from graphbench.analysis.group_homes import node_namer
 from graphbench.analysis.roofline import Ceilings, limit_of
 from graphbench.analysis.stats import Verdict
 from graphbench.analysis.views import outputs_text
 from graphbench.records import NodeRecord, Phase
 
-DiffGroupBy = Literal["op", "shape"]
-DIFF_GROUP_BY: tuple[DiffGroupBy, ...] = ("op", "shape")
 TOTAL: Final = "total"
 
 
@@ -56,19 +56,33 @@ def group_diff(result: Diff, by: DiffGroupBy) -> tuple[list[GroupDiffRow], Group
 
     Args:
         result: two profiles, compared.
-        by: `op` type, or op type and `shape` of the results: both shapes where they differ.
+        by: `module`, `source` line or `op_type`, of nodes that both have as the second has them; or op type and `shape`
+            of the results: both shapes where they differ.
     """
+    name_of = _shape if by == "shape" else _namer(result.rows, by)
     groups: dict[str, list[DiffRow]] = {}
     for row in result.rows:
-        groups.setdefault(_group(row, by), []).append(row)
+        groups.setdefault(name_of(row), []).append(row)
     made = _Maker(result)
     rows = [made.row(name, entries) for name, entries in groups.items()]
     return sorted(rows, key=lambda row: -abs(row.delta_ns)), made.row(TOTAL, result.rows)
 
 
-def _group(row: DiffRow, by: DiffGroupBy) -> str:
-    if by == "op":
-        return row.op_type
+def _namer(rows: Sequence[DiffRow], by: DiffGroupBy) -> Callable[[DiffRow], str]:
+    name_of = node_namer((node for node in map(_node, rows) if node is not None), by)
+
+    def name(row: DiffRow) -> str:
+        node = _node(row)
+        return row.op_type if node is None else name_of(node)
+
+    return name
+
+
+def _node(row: DiffRow) -> NodeRecord | None:
+    return row.new or row.old
+
+
+def _shape(row: DiffRow) -> str:
     shapes = [outputs_text(node.outputs) for node in (row.old, row.new) if node is not None]
     return f"{row.op_type} {' → '.join(dict.fromkeys(shapes))}".strip()
 

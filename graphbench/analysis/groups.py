@@ -1,40 +1,32 @@
-"""Nodes and their parts of kernels, summed by module, source line or shape; repeated layers are one row. Pure."""
+"""Nodes and their parts of kernels, summed by one of `group_by.GROUP_BY`; repeated layers are one row. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from graphbench.analysis.compiled_costs import kernel_parts
 from graphbench.analysis.costs import node_cost
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.group_by import GroupBy
+from graphbench.analysis.group_homes import Home, Homes, homes_of
 from graphbench.analysis.missing import expected_backwards
 from graphbench.analysis.roofline import Ceilings
-from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.traffic import KernelCosts, kernel_costs
 from graphbench.analysis.unfused import unfused_times
-from graphbench.analysis.views import source_text
-from graphbench.records import FateKind, KernelRecord, NodeRecord, Phase, ProfileRecord, RegionRecord
+from graphbench.records import FateKind, KernelRecord, Phase, ProfileRecord, RegionRecord
 
-GroupBy = Literal["module", "source", "shape"]
-GROUP_BY: tuple[GroupBy, ...] = ("module", "source", "shape")
-TOP_LEVEL = "(top level)"
-NO_SOURCE = "(no source line)"
-NO_OWNER = "(no owner)"
-TOTAL = "total"
-LAYER = "*"
+TOTAL: Final = "total"
 NOT_COMPILED: frozenset[FateKind] = frozenset({"eager", "unknown"})
 """Fates of nodes that cost something compiled which nobody knows; the others without a kernel cost nothing."""
 
 _Time = Literal["eager", "eager_backward", "compiled", "compiled_backward"]
 _What = Literal[_Time, "unfused", "limit", "eager_bytes", "unfused_bytes", "moved_bytes"]
-_Home = tuple[str, str | None]  # the group of a node, and which of its layers
 _TIMES: frozenset[_What] = frozenset(get_args(_Time))
 _REMOVED: frozenset[_What] = frozenset({"eager_bytes", "moved_bytes"})
 _COMPILED: Mapping[Phase, _What] = {"forward": "compiled", "backward": "compiled_backward"}
-_NOBODY: _Home = (NO_OWNER, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +35,8 @@ class GroupRow:
 
     A time is `None` where all that should be in it is missing, and 0 where nothing should; `missing` counts the times
     that sums lack. `layers` counts the modules or lines that are one row here, and is `None` for the total; `kernels`
-    counts those that work for its nodes: a kernel of several groups counts in each, its time is divided. `share` is its
-    part of all eager time, backward included.
+    counts those that work for its nodes: a kernel of several groups counts in each, its time is divided; where kernels
+    are groups, that is so of `nodes`. `share` is its part of all eager time, backward included.
 
     Of its parts of kernels, both directions: `unfused_ns` of their post-grad nodes one by one, `limit_ns` at the limit,
     and the bytes that these move; `eager_bytes` its nodes move alone. `unlimited` counts the kernels whose limit is
@@ -115,7 +107,7 @@ class _Sums:
 
     places: set[str] = field(default_factory=set)
     kernels: set[tuple[str, str]] = field(default_factory=set)
-    nodes: int = 0
+    nodes: set[tuple[str, str]] = field(default_factory=set)
     missing: set[tuple[_What, str, str]] = field(default_factory=set)
     sums: dict[_What, float | None] = field(default_factory=dict)
 
@@ -136,8 +128,8 @@ def group_rows(
 
     Args:
         record: a profile.
-        by: `module` path, in which numbers that repeat become `*`, `source` line, or `shape`: op type with the shapes
-            and dtypes of its inputs.
+        by: `module` path, in which numbers that repeat become `*`, `source` line, `op_type`, `shape`: op type with the
+            shapes and dtypes of its inputs, or `kernel`: its name without number, over which nodes are divided.
         depth: cut module paths after so many components.
         digest: statistics already computed for this record.
 
@@ -145,48 +137,65 @@ def group_rows(
         The groups, and their sum.
     """
     digest = digest or Digest()
-    name_of = _names([node for region in record.regions for node in region.nodes], by, depth)
+    homes_in = homes_of(record, by, depth, digest)
     sums: dict[str, _Sums] = {}
     for region in record.regions:
-        calls = call_texts(region) if by == "shape" else {}
-        homes = {node.name: (calls.get(node.name) or name_of(node), _place(node, by, depth)) for node in region.nodes}
+        homes = homes_in(region)
         _add_nodes(sums, region, homes, digest)
         _add_kernels(sums, region, homes, Ceilings.of(record.ceilings, region.device), digest)
     return _rows(sums)
 
 
-def _add_nodes(sums: dict[str, _Sums], region: RegionRecord, homes: Mapping[str, _Home], digest: Digest) -> None:
+def _add_nodes(sums: dict[str, _Sums], region: RegionRecord, homes: Homes, digest: Digest) -> None:
     """Eager times; what no kernel works for costs nothing compiled, unless it did not run compiled."""
     backwards = {node.name for node in expected_backwards(region)}
     worked_for = {(kernel.phase, node) for kernel in region.kernels for node in kernel_parts(kernel)}
     has_backward = any(kernel.phase == "backward" for kernel in region.kernels)
     for node in (node for node in region.nodes if node.kind in TIMED_KINDS):
-        found = _group_of(sums, homes[node.name])
-        found.nodes += 1
-        found.add("eager", region.key, node.name, digest.median(node.isolated))
+        amounts: dict[_What, float | None] = {"eager": digest.median(node.isolated)}
         if node.kind != "view":
-            found.add("eager_bytes", region.key, node.name, node_cost(node).moved_bytes)
+            amounts["eager_bytes"] = node_cost(node).moved_bytes
         if ("forward", node.name) not in worked_for:
-            found.add("compiled", region.key, node.name, None if node.fate.kind in NOT_COMPILED else 0.0)
+            amounts["compiled"] = None if node.fate.kind in NOT_COMPILED else 0.0
+        _add(sums, homes.of_node(node, "forward"), region.key, node.name, amounts)
         if node.name in backwards:
-            found.add("eager_backward", region.key, node.name, digest.median(node.backward_isolated))
-            found.add("eager_bytes", region.key, f"∂ {node.name}", node_cost(node, "backward").moved_bytes)
+            amounts = {
+                "eager_backward": digest.median(node.backward_isolated),
+                "eager_bytes": node_cost(node, "backward").moved_bytes,
+            }
             if ("backward", node.name) not in worked_for:
-                found.add("compiled_backward", region.key, node.name, 0.0 if has_backward else None)
+                amounts["compiled_backward"] = 0.0 if has_backward else None
+            _add(sums, homes.of_node(node, "backward"), region.key, node.name, amounts, prefix="∂ ")
+
+
+def _add(
+    sums: dict[str, _Sums],
+    homes: Sequence[Home],
+    region: str,
+    node: str,
+    amounts: Mapping[_What, float | None],
+    *,
+    prefix: str = "",
+) -> None:
+    """Divide what is known of a node over its groups; `prefix` tells its backward from its forward."""
+    for home in homes:
+        found = _group_of(sums, home)
+        found.nodes.add((region, node))
+        for what, amount in amounts.items():
+            found.add(what, region, prefix + node, None if amount is None else amount * home.part)
 
 
 def _add_kernels(
-    sums: dict[str, _Sums], region: RegionRecord, homes: Mapping[str, _Home], ceilings: Ceilings, digest: Digest
+    sums: dict[str, _Sums], region: RegionRecord, homes: Homes, ceilings: Ceilings, digest: Digest
 ) -> None:
     costs, unfused = kernel_costs(region, ceilings, digest), unfused_times(region, digest)
     for kernel in region.kernels:
         amounts = _amounts(kernel, costs[kernel.key], unfused[kernel.key].time_ns, digest)
-        parts = [(homes.get(node, _NOBODY), part) for node, part in kernel_parts(kernel).items()]
-        for home, part in parts or [(_NOBODY, 1.0)]:
+        for home in homes.of_kernel(kernel):
             found = _group_of(sums, home)
             found.kernels.add((region.key, kernel.key))
             for what, amount in amounts.items():
-                found.add(what, region.key, kernel.key, None if amount is None else amount * part)
+                found.add(what, region.key, kernel.key, None if amount is None else amount * home.part)
 
 
 def _amounts(
@@ -203,11 +212,10 @@ def _amounts(
     }
 
 
-def _group_of(sums: dict[str, _Sums], home: _Home) -> _Sums:
-    group, place = home
-    found = sums.setdefault(group, _Sums())
-    if place is not None:
-        found.places.add(place)
+def _group_of(sums: dict[str, _Sums], home: Home) -> _Sums:
+    found = sums.setdefault(home.group, _Sums())
+    if home.place is not None:
+        found.places.add(home.place)
     return found
 
 
@@ -215,7 +223,7 @@ def _rows(sums: Mapping[str, _Sums]) -> tuple[list[GroupRow], GroupRow]:
     groups = list(sums.values())
     rows = [_row(name, len(found.places), found) for name, found in sums.items()]
     whole = _Sums(
-        nodes=sum(found.nodes for found in groups),
+        nodes={node for found in groups for node in found.nodes},
         kernels={kernel for found in groups for kernel in found.kernels},
         missing={entry for found in groups for entry in found.missing},
         sums={what: _sum([found.sums.get(what, 0.0) for found in groups]) for what in get_args(_What)},
@@ -230,7 +238,7 @@ def _row(group: str, layers: int | None, found: _Sums) -> GroupRow:
     return GroupRow(
         group=group,
         layers=layers,
-        nodes=found.nodes,
+        nodes=len(found.nodes),
         kernels=len(found.kernels),
         eager_ns=found.sums.get("eager", 0.0),
         compiled_ns=found.sums.get("compiled", 0.0),
@@ -255,54 +263,3 @@ def _sum(amounts: Sequence[float | None]) -> float | None:
 
 def _with_share(row: GroupRow, whole_ns: float | None) -> GroupRow:
     return replace(row, share=row.cost_ns / whole_ns if row.cost_ns is not None and whole_ns else None)
-
-
-def _place(node: NodeRecord, by: GroupBy, depth: int | None = None) -> str:
-    """Which of a group's layers a node is in."""
-    if by != "source":
-        return _cut(node.module, depth)
-    return f"{node.source.file}:{node.source.line}" if node.source else ""
-
-
-def _names(nodes: Sequence[NodeRecord], by: GroupBy, depth: int | None) -> Callable[[NodeRecord], str]:
-    """The name of every node's group."""
-    if by == "module":
-        folded = fold_layers({node.module for node in nodes})
-        cut = {path: _cut(name, depth) for path, name in folded.items()}
-        return lambda node: cut[node.module] or TOP_LEVEL
-    places: dict[str, set[str]] = {}
-    for node in nodes:
-        places.setdefault(_line(node), set()).add(_place(node, by))
-    # Two files of one name are told apart by their folders.
-    return lambda node: (_line(node) if len(places[_line(node)]) == 1 else _line(node, folders=True)) or NO_SOURCE
-
-
-def _cut(path: str, depth: int | None) -> str:
-    return ".".join(path.split(".")[:depth])
-
-
-def _line(node: NodeRecord, *, folders: bool = False) -> str:
-    code = node.source.code.strip() if node.source else ""
-    return f"{_place(node, 'source') if folders else source_text(node.source)} {code}".strip()
-
-
-def fold_layers(paths: Iterable[str]) -> dict[str, str]:
-    """Module paths -> the same with `*` for numbers that have siblings: `h.0.mlp` and `h.1.mlp` are both `h.*.mlp`.
-
-    A number without a sibling is no repetition and stays.
-    """
-    distinct = sorted(set(paths))
-    folded: dict[str, list[str]] = {path: [] for path in distinct}
-    for level in range(max((path.count(".") + 1 for path in distinct), default=0)):
-        numbers: dict[tuple[str, ...], set[str]] = {}
-        for path in distinct:
-            parts = path.split(".")
-            if level < len(parts) and parts[level].isdigit():
-                numbers.setdefault(tuple(folded[path]), set()).add(parts[level])
-        for path in distinct:
-            parts = path.split(".")
-            if level < len(parts):
-                siblings = numbers.get(tuple(folded[path]), ())
-                repeated = parts[level].isdigit() and len(siblings) > 1
-                folded[path].append(LAYER if repeated else parts[level])
-    return {path: ".".join(parts) for path, parts in folded.items()}

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from graphbench.analysis.groups import fold_layers
+from graphbench.analysis.group_homes import fold_layers
 from graphbench.errors import UsageError
 from graphbench.records import NodeRecord
 
@@ -30,7 +30,8 @@ def is_meant(pattern: str, region: str, node: NodeRecord, fold: Mapping[str, str
         fold: what `folded` says of all nodes.
     """
     names = (node.name, f"{region}/{node.name}", node.op_type)
-    return any(fnmatchcase(name, pattern) for name in names) or _in_module(pattern, node.module, fold)
+    named = pattern in names or any(fnmatchcase(name, pattern) for name in names)  # `mm[n=2]` is a name of itself
+    return named or _in_module(pattern, node.module, fold)
 
 
 def _in_module(pattern: str, module: str, fold: Mapping[str, str]) -> bool:

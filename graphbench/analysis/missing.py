@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from graphbench.analysis.op_list import holds_ops
 from graphbench.analysis.shares import TIMED_KINDS, has_no_backward
 from graphbench.analysis.unfused import moves_nothing
 from graphbench.analysis.views import is_unfaithful
@@ -88,7 +89,7 @@ def not_measured(region: RegionRecord) -> list[NotMeasured]:
     for row, what, measured in _expected(region):
         if measured.status != "ok":
             note(row, what, measured.status, measured.reason)
-    for name, side in sides(region):
+    for name, side in () if holds_ops(region) else sides(region):
         if side.run is None and side.reason and not ("backward" in name and lacks_backward(region)):
             note(name, "run", "failed" if side.plain.status == "failed" else "skipped", side.reason)
     return missing

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow, all_fusion_rows
-from graphbench.analysis.groups import fold_layers
+from graphbench.analysis.group_homes import fold_layers
 from graphbench.analysis.kernel_opportunities import kernel_opportunities
 from graphbench.analysis.missed import GENERATED
 from graphbench.analysis.opportunity import Found, Opportunity, Scene

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphbench.analysis.groups import TOP_LEVEL, fold_layers
+from graphbench.analysis.group_homes import TOP_LEVEL, fold_layers
 from graphbench.analysis.growth import Growth, growth
 from graphbench.analysis.scaling_rows import NodeScaling
 from graphbench.analysis.sizes import Axis

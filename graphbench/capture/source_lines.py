@@ -26,6 +26,8 @@ GENERATED = re.compile(r"[/\\](?P<folder>[a-z2-7]{2})[/\\]c(?P=folder)[a-z2-7]{4
 
 Source: `torch._inductor.codecache.get_path`, `code_hash`, torch 2.11 to 2.14.
 """
+CELL = "<ipython-input-"
+"""How a terminal of IPython names a cell, where a notebook has a file. Source: `IPython.core.compilerop`, IPython 9."""
 RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 AUTOGRAD = str(Path(LIBRARY[0], "autograd"))
 OPTIMIZERS = tuple(
@@ -150,7 +152,8 @@ def _kind(file: str) -> int:
         return _OPTIMIZER
     if file.startswith(AUTOGRAD):
         return _AUTOGRAD
-    return _LIBRARY if is_library(file) or file.startswith("<") else _USER
+    generated = file.startswith("<") and not file.startswith(CELL)
+    return _LIBRARY if is_library(file) or generated else _USER
 
 
 @lru_cache(maxsize=4096)

@@ -9,41 +9,89 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
-from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, Command, Parser, silence_stdout, version
+from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, Command, Parser, silence_stdout
+from graphbench.cli.completion import CompletionCommand
+from graphbench.cli.config import IGNORE_FLAG, blamed, current_folder, defaults_for
 from graphbench.cli.demo import DemoCommand
 from graphbench.cli.diff import DiffCommand
+from graphbench.cli.docs import DocsCommand
+from graphbench.cli.doctor import DoctorCommand
 from graphbench.cli.export import ExportCommand
+from graphbench.cli.help import HelpFormatter, VersionAction, short_usage, with_examples
 from graphbench.cli.run import RunCommand
 from graphbench.cli.show import ShowCommand
 from graphbench.errors import GraphbenchError
 
-COMMANDS: tuple[Command[Any], ...] = (RunCommand(), ShowCommand(), DiffCommand(), ExportCommand(), DemoCommand())
+_CONFIG_HELP: Final = "ignore the defaults of [tool.graphbench] in the nearest pyproject.toml"
+
+COMMANDS: tuple[Command[Any], ...] = (
+    RunCommand(),
+    ShowCommand(),
+    DiffCommand(),
+    ExportCommand(),
+    DoctorCommand(),
+    DemoCommand(),
+    DocsCommand(),
+    CompletionCommand(),
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands; parsed arguments carry the chosen one as `command`."""
+    return _parsers()[0]
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of all commands, and that of each by its name."""
     parser = Parser(
         prog="graphbench",
         description="What every op of a model costs, which Inductor kernel it became part of, and whether that paid.",
+        epilog="Pages to read: graphbench docs. Examples of a command: graphbench COMMAND --help.",
     )
-    parser.add_argument("--version", action="version", version=f"graphbench {version()}")
+    parser.add_argument("--version", action=VersionAction)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.add_argument(IGNORE_FLAG, action="store_true", help=_CONFIG_HELP)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    children: dict[str, argparse.ArgumentParser] = {}
     for command in COMMANDS:
-        child = commands.add_parser(command.name, help=command.help(), description=command.help())
+        child = commands.add_parser(
+            command.name, help=command.help(), description=command.help(), formatter_class=HelpFormatter
+        )
         # SUPPRESS: a flag that is absent here must not undo the one given before the command.
         child.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        child.add_argument(IGNORE_FLAG, action="store_true", default=argparse.SUPPRESS, help=_CONFIG_HELP)
         command.prepare_parser(child)
+        child.usage = short_usage(child)
+        child.epilog = with_examples(child.epilog, command.examples)
         child.set_defaults(command=command)
-    return parser
+        children[command.name] = child
+    return parser, children
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Parsed arguments, with the chosen `command` and the `words` themselves, by which a run can be started again."""
-    arguments = build_parser().parse_args(words)
+def parse(words: Sequence[str], folder: Path | None = None) -> argparse.Namespace:
+    """Parsed arguments, with the chosen `command` and the `words` themselves, by which a run can be started again.
+
+    Args:
+        words: the command line after the program's name.
+        folder: where to look for a pyproject.toml with defaults, which are then among the words; `None` for nowhere.
+
+    Raises:
+        UsageError: what is wrong with them; where defaults are in force, the hint says which.
+    """
+    parser, children = _parsers()
+    defaults = None
+    at = next((index for index, word in enumerate(words) if word in children), None)
+    if folder is not None and at is not None:
+        defaults = defaults_for(words[at], children, words, folder)
+        if defaults is not None:
+            words = [*words[: at + 1], *defaults.flat(), *words[at + 1 :]]
+    with blamed(defaults):
+        arguments = parser.parse_args(words)
     arguments.words = tuple(words)
+    arguments.defaults = defaults
     return arguments
 
 
@@ -58,9 +106,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = parse(words)
+        arguments = parse(words, current_folder())
         command: Command[Any] = arguments.command
-        code = command.execute(arguments)
+        with blamed(arguments.defaults):
+            code = command.execute(arguments)
     except GraphbenchError as error:
         if "--debug" in words:
             sys.excepthook(type(error), error, error.__traceback__)

@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar
 
+from graphbench.analysis.group_by import GROUP_BY, meanings
+from graphbench.cli.terminal import ColorChoice, add_terminal_flags, painted, terminal_width
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import write_whole
+from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH
 
 if TYPE_CHECKING:
     from graphbench.measurements import Measurement
@@ -47,6 +50,8 @@ class Command(ABC, Generic[OptionsT]):
     """One command. Its class docstring is its help; its options are one frozen dataclass, `OptionsT`."""
 
     name: ClassVar[str]
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Command lines as a shell takes them, shown below the help; a line that begins with `#` says what for."""
 
     @abstractmethod
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
@@ -86,6 +91,7 @@ def pick(options_class: type[OptionsT], arguments: argparse.Namespace) -> Option
 class ViewOptions:
     """How a table is cut, sorted and grouped. `top` rows; `sort` a column's name; `depth` of module paths.
 
+    `width` of a line in characters, `None` for that of the terminal; `color` says when colours are printed.
     `what_if` are patterns of nodes, and how much faster those are supposed to be.
 
     Raises:
@@ -97,6 +103,8 @@ class ViewOptions:
     wide: bool
     group_by: str | None
     depth: int | None
+    width: int | None = None
+    color: ColorChoice = "auto"
     what_if: Sequence[tuple[str, float]] = ()
 
     def __post_init__(self) -> None:
@@ -120,10 +128,19 @@ class ViewOptions:
             chosen["group_by"] = self.group_by
         if self.depth is not None:
             chosen["depth"] = self.depth
+        if self.width is not None:
+            chosen["width"] = self.width
+        return chosen
+
+    def on_screen(self) -> RenderOptions:
+        """The keywords of a text that is printed: as wide as the terminal, where that is what it is printed on."""
+        chosen, columns = self.keywords(), terminal_width()
+        if columns is not None and self.width is None:
+            chosen["width"] = max(columns, WIDE_WIDTH) if self.wide else columns
         return chosen
 
 
-def predictions(record: ProfileRecord, view: ViewOptions, width: int = 100) -> str:
+def predictions(record: ProfileRecord, view: ViewOptions, width: int = DEFAULT_WIDTH) -> str:
     """What `--what-if` asks for, as text; empty where it asks for nothing.
 
     Raises:
@@ -148,9 +165,8 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--wide", action="store_true", help="print every column")
     group.add_argument(
         "--group-by",
-        choices=("module", "source", "shape"),
-        help="sums by module (repeated layers are one row), source line, or op type and shapes of its inputs, in the "
-        "place of nodes and fusions",
+        choices=GROUP_BY,
+        help=f"sums in the place of nodes and fusions. {meanings(GROUP_BY)}",
     )
     group.add_argument(
         "--depth", type=positive_int, metavar="N", help="with --group-by module: cut paths after N parts"
@@ -164,6 +180,7 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
         help="predict the step if these nodes, op types or modules (layers.*.mlp) were so much faster, by default 2, "
         "with inf gone; repeatable",
     )
+    add_terminal_flags(group)
 
 
 def supposed(text: str) -> tuple[str, float]:
@@ -239,13 +256,14 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, text if text.endswith("\n") else f"{text}\n", overwrite=True)
 
 
-def emit(text: str) -> None:
-    """Print a result on stdout, whole.
+def emit(text: str, color: ColorChoice = "never") -> None:
+    """Print a result on stdout, whole; reports with colours, where these are wanted.
 
     Raises:
         GraphbenchError: it cannot be written, on a full disk for instance.
         BrokenPipeError: its reader went away.
     """
+    text = painted(text, color)
     try:
         print(text, end="" if text.endswith("\n") else "\n", flush=True)
     except BrokenPipeError:

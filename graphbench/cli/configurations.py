@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench.cli.common import EXIT_OK, EXIT_ROWS_FAILED, emit, say, write_text
+from graphbench.cli.common import EXIT_OK, EXIT_ROWS_FAILED, ViewOptions, emit, say, write_text
 from graphbench.cli.output import OutputOptions
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.options import MeasureOptions
+from graphbench.report.base import DEFAULT_WIDTH
 
 if TYPE_CHECKING:
     from graphbench.cli.execute import Job
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 FLAG = "--compare"
 REPORT = "report.txt"
 # What says how a profile's tables look, or how one configuration is compiled.
-_OF_ONE_PROFILE = ("compile_mode", "replace", "top", "sort", "wide", "group_by", "depth")
+_OF_ONE_PROFILE = ("compile_mode", "inductor", "replace", "top", "sort", "wide", "group_by", "depth")
 
 
 def add_compare_flag(group: argparse._ArgumentGroup) -> None:
@@ -59,7 +60,9 @@ def files_of(names: Sequence[str], folder: Path | None) -> dict[str, Path]:
     return {"report": folder / REPORT, **{name: folder / f"profile-{name}.json" for name in names}}
 
 
-def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output: OutputOptions) -> int:
+def compare_job(
+    job: Job, names: Sequence[str], measure: MeasureOptions, output: OutputOptions, view: ViewOptions
+) -> int:
     """Compare configurations of a job's model, print the tables, write the files.
 
     Returns:
@@ -73,6 +76,7 @@ def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output:
     from graphbench.configurations.compare import compare_sides
     from graphbench.configurations.sides import sides_named
     from graphbench.configurations.subject import subject_of
+    from graphbench.models.losses import loss_named
 
     sides_named(names)
     files = files_of(names, output.output_dir)
@@ -85,10 +89,12 @@ def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output:
         train=job.execution.train,
         dynamic=job.execution.dynamic,
         name=built.subject,
+        loss=loss_named(job.execution.loss),
+        fullgraph=job.execution.fullgraph,
     )
     say(f"comparing {', '.join(names)} of {built.subject}, on {job.device}")
     found = compare_sides(api.current_session(), subject, names, measure)
-    _deliver(found, files, output)
+    _deliver(found, files, output, view)
     failed = [row.name for row in found.rows if row.reason or row.no_profile]
     if len(failed) == len(names):
         raise GraphbenchError("every configuration failed", hint="the table above says why")
@@ -98,7 +104,7 @@ def compare_job(job: Job, names: Sequence[str], measure: MeasureOptions, output:
     return EXIT_OK
 
 
-def _deliver(found: Configurations, files: Mapping[str, Path], output: OutputOptions) -> None:
+def _deliver(found: Configurations, files: Mapping[str, Path], output: OutputOptions, view: ViewOptions) -> None:
     """Profiles first: should printing fail, what was measured is not lost."""
     from graphbench import api
 
@@ -107,8 +113,7 @@ def _deliver(found: Configurations, files: Mapping[str, Path], output: OutputOpt
         if files:
             api.Profile(record).save(files[name], overwrite=output.force)
             written.append(files[name].name)
-    text = str(found)
-    emit(text)
+    emit(found.text(width=view.on_screen().get("width", DEFAULT_WIDTH)), view.color)
     if files:
-        write_text(files["report"], text)
+        write_text(files["report"], found.text(width=view.width or DEFAULT_WIDTH))
         say(f"wrote {', '.join([REPORT, *written])} to {output.output_dir}")

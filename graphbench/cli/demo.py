@@ -50,6 +50,10 @@ class DemoCommand(Command[DemoOptions]):
     """Measure a small transformer, to see what graphbench tells."""
 
     name: ClassVar[str] = "demo"
+    examples: ClassVar[tuple[str, ...]] = (
+        "graphbench demo",
+        "graphbench demo --device cpu --measure-ms 10 --output-dir demo-report",
+    )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `demo`."""

@@ -8,15 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from graphbench.analysis.group_by import DIFF_GROUP_BY, meanings
 from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, positive_int, say
 from graphbench.cli.show import read_profile
+from graphbench.cli.terminal import ColorChoice, add_terminal_flags, terminal_width
 from graphbench.errors import UsageError
 from graphbench.records import TOLD_FIRST, ProfileRecord
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
     from graphbench.analysis.diff import Diff, Judged
-    from graphbench.analysis.diff_groups import DiffGroupBy
+    from graphbench.analysis.group_by import DiffGroupBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +37,20 @@ class DiffOptions:
     group_by: DiffGroupBy | None
     top: int | None
     every: bool
+    width: int | None
+    color: ColorChoice
 
 
 class DiffCommand(Command[DiffOptions]):
     """Compare two saved profiles, joined on nodes and fusions, with a verdict per row."""
 
     name: ClassVar[str] = "diff"
+    examples: ClassVar[tuple[str, ...]] = (
+        "graphbench diff before.json after.json",
+        "graphbench diff before.json after.json --format markdown --top 5",
+        "# for CI: exit code 5 when anything became more than 5 % slower",
+        "graphbench diff before.json after.json --fail-on-regression 5%",
+    )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `diff`."""
@@ -54,7 +65,9 @@ class DiffCommand(Command[DiffOptions]):
             help="which table --format csv prints; default: nodes",
         )
         parser.add_argument(
-            "--group-by", choices=("op", "shape"), help="sums of nodes by op, or by op and shape, instead of rows"
+            "--group-by",
+            choices=DIFF_GROUP_BY,
+            help=f"sums of nodes instead of rows. {meanings(DIFF_GROUP_BY)}",
         )
         parser.add_argument(
             "--top",
@@ -75,6 +88,7 @@ class DiffCommand(Command[DiffOptions]):
             "eager total, which is shown; a difference within the noise is `unclear` and passes; the more rows are "
             "judged, the larger is the noise, so that at most 1%% of comparisons of the same code fail",
         )
+        add_terminal_flags(parser)
 
     def read_options(self, arguments: argparse.Namespace) -> DiffOptions:
         """Collect the options, and refuse those that a format would ignore."""
@@ -84,6 +98,7 @@ class DiffCommand(Command[DiffOptions]):
             ("--top", options.top is not None, ("table", "markdown")),
             ("--all", options.every, ("table",)),
             ("--group-by", options.group_by is not None, ("table", "markdown", "csv")),
+            ("--width", options.width is not None, ("table",)),
         ):
             if given and options.format not in formats:
                 raise UsageError(
@@ -101,7 +116,7 @@ class DiffCommand(Command[DiffOptions]):
 
     def run(self, options: DiffOptions) -> int:
         """Render the comparison to stdout; judge it if asked to."""
-        from graphbench.analysis.diff import diff, worst_regression
+        from graphbench.analysis.diff import diff
         from graphbench.collector import collector_paused
 
         names = (options.before.name, options.after.name)
@@ -111,33 +126,49 @@ class DiffCommand(Command[DiffOptions]):
             before, after = read_profile(options.before), read_profile(options.after)
             result = diff(before, after, names=names)
             text = _rendered(result, options)
-        emit(text)
+        emit(text, options.color if options.format == "table" else "never")
         if options.limit is None:
             return EXIT_OK
-        if result.devices is not None:
-            raise UsageError(
-                f"--fail-on-regression: nothing was judged: {result.devices[0]} before, {result.devices[1]} after",
-                hint="compare two profiles of one device",
-                subject="--fail-on-regression",
-            )
-        gate = judged(result)
-        entries: list[Judged] = [*gate.totals, *gate.rows, *gate.fusions]
-        if not any(entry.verdict for entry in entries):
-            reasons = [entry.reason for entry in entries if entry.reason] or ["no time stands on both sides"]
-            raise UsageError(
-                f"--fail-on-regression: nothing was judged: {reasons[0]}",
-                hint="compare two profiles that were measured; graphbench show says what became of each",
-                subject="--fail-on-regression",
-            )
-        for doubt in unjudged(gate):
+        slower = regression(result, options.limit, asked_by="--fail-on-regression")
+        for doubt in unjudged(judged(result)):
             say(doubt)
-        worst = worst_regression(gate)
-        if worst is None or worst.ratio is None or worst.ratio <= 1 + options.limit:
+        if not slower:
             return EXIT_OK
         for doubt in doubts(before, after):
             say(doubt)
-        say(regression_text(worst, options.limit))
+        say(slower)
         return EXIT_REGRESSION
+
+
+def regression(result: Diff, limit: float, *, asked_by: str) -> str:
+    """Which row became slower by more than `limit`, a fraction, beyond the noise; "" where none did.
+
+    Errors name who asked.
+
+    Raises:
+        UsageError: nothing was judged, which must not pass for no regression.
+    """
+    from graphbench.analysis.diff import worst_regression
+
+    if result.devices is not None:
+        raise UsageError(
+            f"{asked_by}: nothing was judged: {result.devices[0]} before, {result.devices[1]} after",
+            hint="compare two profiles of one device",
+            subject=asked_by,
+        )
+    gate = judged(result)
+    entries: list[Judged] = [*gate.totals, *gate.rows, *gate.fusions]
+    if not any(entry.verdict for entry in entries):
+        reasons = [entry.reason for entry in entries if entry.reason] or ["no time stands on both sides"]
+        raise UsageError(
+            f"{asked_by}: nothing was judged: {reasons[0]}",
+            hint="compare two profiles that were measured; graphbench show says what became of each",
+            subject=asked_by,
+        )
+    worst = worst_regression(gate)
+    if worst is None or worst.ratio is None or worst.ratio <= 1 + limit:
+        return ""
+    return regression_text(worst, limit)
 
 
 def _rendered(result: Diff, options: DiffOptions) -> str:
@@ -154,7 +185,8 @@ def _rendered(result: Diff, options: DiffOptions) -> str:
     from graphbench.report.diff_table import SHOWN_ROWS, render_diff
 
     top = options.top or (None if options.every else SHOWN_ROWS)
-    return render_diff(result, top=top, every=options.every, group_by=options.group_by)
+    width = options.width or terminal_width() or DEFAULT_WIDTH
+    return render_diff(result, top=top, width=width, every=options.every, group_by=options.group_by)
 
 
 def judged(result: Diff) -> Diff:

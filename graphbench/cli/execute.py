@@ -14,20 +14,26 @@ from torch.utils._pytree import tree_leaves
 
 from graphbench import api
 from graphbench.cli.common import say
-from graphbench.cli.execution_flags import Execution
+from graphbench.cli.device_check import checked_once
+from graphbench.cli.execution_flags import INDUCTOR, Execution
 from graphbench.cli.explain import ExplainedCall
-from graphbench.configurations.steps import training_loss
 from graphbench.errors import CaptureError, SetupError, UsageError, first_line
 from graphbench.inductor.compile import BackendOptions
+from graphbench.measuring.call_inputs import input_records
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
 from graphbench.models.input_sets import InputSet
 from graphbench.models.inputs import DTYPES, SYNTAX, Inputs, as_inputs, make_inputs
+from graphbench.models.losses import Loss, inputs_of, loss_named
+from graphbench.models.placement import channels_last, place
 from graphbench.models.saved_inputs import load_inputs
 from graphbench.models.sources import BuiltModel, ModelSource, build_model
 from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE
 from graphbench.runs.ledger import Ledger
 from graphbench.session import backend, current
+from graphbench.tensors import device_named
+
+_FULLGRAPH_HINT = "where it breaks the graph, change the code, or leave out --fullgraph; --debug shows the traceback"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +85,7 @@ class PreparedJob:
     module: torch.nn.Module
     inputs: Inputs
     subject: str
+    device: torch.device
 
 
 def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
@@ -87,16 +94,23 @@ def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
     Raises:
         GraphbenchError: an option or inputs that do not fit, or what building raised.
     """
-    _check_options(job, options)
+    check_options(job, options)
+    device = device_named(job.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # a model that says just `cuda` means this one
     torch.manual_seed(job.execution.seed)
     built = build_model(job.source)
     inputs = _make_inputs(job, built)
-    module = built.module.to(
-        device=job.device, dtype=getattr(torch, DTYPES[job.execution.dtype]) if job.execution.dtype else None
-    )
-    module.train(job.execution.train)
-    _check_call(module, inputs, built.subject)
-    return PreparedJob(module, inputs, built.subject)
+    dtype = getattr(torch, DTYPES[job.execution.dtype]) if job.execution.dtype else None
+    notes = [*built.notes, *place(built.module, device, dtype)]
+    if job.execution.channels_last:
+        inputs, told = channels_last(built.module, inputs)
+        notes += [told] if told else []
+    for note in notes:
+        say(note)
+    built.module.train(job.execution.train)
+    _check_call(built.module, inputs, built.subject)
+    return PreparedJob(built.module, inputs, built.subject, device)
 
 
 def measure_job(
@@ -113,12 +127,20 @@ def measure_job(
     Raises:
         GraphbenchError: what went wrong, the model's own exceptions included (as `CaptureError`).
     """
+    loss = loss_named(job.execution.loss)
     built = prepare_job(job, options)
-    module, inputs = built.module, built.inputs
-    compiled = torch.compile(module, backend=backend, mode=job.execution.compile_mode, dynamic=job.execution.dynamic)
-    say(f"measuring {built.subject}, {'a training step' if job.execution.train else 'inference'}, on {job.device}")
-    call = (_training_step if job.execution.train else _inference)(compiled, module, inputs)
-    explained = ExplainedCall(call, built.subject, hint=_dtype_hint(job, inputs))
+    module, inputs, execution = built.module, built.inputs, job.execution
+    inputs_found = input_records(inputs.args, inputs.kwargs)
+    compiled = torch.compile(
+        module,
+        backend=backend,
+        options=_backend_options(execution),
+        dynamic=execution.dynamic,
+        fullgraph=execution.fullgraph,
+    )
+    say(f"measuring {built.subject}, {'a training step' if execution.train else 'inference'}, on {job.device}")
+    call = _training_step(compiled, module, inputs, loss) if execution.train else _inference(compiled, inputs)
+    explained = ExplainedCall(checked_once(call, built), built.subject, hint=_hint(job, inputs))
     with _told_once():
         try:
             found = replace(options, subject=built.subject)
@@ -129,10 +151,10 @@ def measure_job(
             raise
     # Here the process ends with the command: what its session holds is nobody's concern.
     notes = tuple(note for note in record.notes if not note.startswith(HELD_NOTE))
-    return api.checked(replace(record, notes=notes))
+    return api.checked(replace(record, inputs=inputs_found, notes=notes))
 
 
-def _check_options(job: Job, options: MeasureOptions) -> None:
+def check_options(job: Job, options: MeasureOptions) -> None:
     """Refuse, before a model is built, what would be refused after it was compiled."""
     on_cpu = torch.device(job.device).type == "cpu"
     if options.l2 is not None and on_cpu:
@@ -165,12 +187,28 @@ def _check_options(job: Job, options: MeasureOptions) -> None:
             hint="leave out --timer, or pass --device cpu",
             subject="--timer",
         )
+    _check_compile_options(job.execution)
+
+
+def _check_compile_options(execution: Execution) -> None:
     try:
-        BackendOptions.parse(job.execution.compile_mode, None)
+        BackendOptions.parse(execution.compile_mode, None)
     except UsageError as error:
         raise UsageError(
-            f"--compile-mode {job.execution.compile_mode}: no such mode", hint=error.hint, subject="--compile-mode"
+            f"--compile-mode {execution.compile_mode}: no such mode", hint=error.hint, subject="--compile-mode"
         ) from error
+    for key, value in execution.inductor.items():
+        try:
+            BackendOptions.parse(None, {"inductor": {key: value}})
+        except UsageError as error:
+            told = error.message.removeprefix("graphbench: ")
+            raise UsageError(f"{INDUCTOR} {key}={value}: {told}", hint=error.hint, subject=INDUCTOR) from error
+
+
+def _backend_options(execution: Execution) -> dict[str, Any] | None:
+    """What `torch.compile` hands to this backend; it takes `mode=` only where it takes no options."""
+    given = {"mode": execution.compile_mode, "inductor": dict(execution.inductor)}
+    return {key: value for key, value in given.items() if value} or None
 
 
 def _without_ops(subject: str) -> CaptureError:
@@ -180,6 +218,11 @@ def _without_ops(subject: str) -> CaptureError:
         hint="a forward that only hands its inputs on leaves nothing to measure",
         subject=subject,
     )
+
+
+def _hint(job: Job, inputs: Inputs) -> str | None:
+    """What to say if the model raises, where a flag is the likely cause."""
+    return _dtype_hint(job, inputs) or (_FULLGRAPH_HINT if job.execution.fullgraph else None)
 
 
 def _dtype_hint(job: Job, inputs: Inputs) -> str | None:
@@ -245,7 +288,7 @@ def _check_call(module: torch.nn.Module, inputs: Inputs, subject: str) -> None:
         ) from error
 
 
-def _inference(compiled: Callable[..., Any], module: torch.nn.Module, inputs: Inputs) -> Callable[[], object]:
+def _inference(compiled: Callable[..., Any], inputs: Inputs) -> Callable[[], object]:
     def call() -> object:
         with torch.no_grad():
             result: object = compiled(*inputs.args, **inputs.kwargs)
@@ -254,10 +297,14 @@ def _inference(compiled: Callable[..., Any], module: torch.nn.Module, inputs: In
     return call
 
 
-def _training_step(compiled: Callable[..., Any], module: torch.nn.Module, inputs: Inputs) -> Callable[[], object]:
+def _training_step(
+    compiled: Callable[..., Any], module: torch.nn.Module, inputs: Inputs, loss_of: Loss
+) -> Callable[[], object]:
+    given = inputs_of(inputs.args, inputs.kwargs)
+
     def step() -> object:
         module.zero_grad(set_to_none=True)
-        loss = training_loss(compiled(*inputs.args, **inputs.kwargs))
+        loss = loss_of(compiled(*inputs.args, **inputs.kwargs), given)
         loss.backward()
         return loss.detach()
 

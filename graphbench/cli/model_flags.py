@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Final
 
 from graphbench.errors import UsageError
 from graphbench.models.sources import ModelSource, parse_arguments
+
+CHECKPOINT: Final = "--checkpoint"
+UNSAFE_LOAD: Final = "--unsafe-load"
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
@@ -14,8 +18,10 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model (either --model, or --custom-model-file with --model-class)")
     group.add_argument(
         "--model",
-        metavar="ZOO:NAME",
-        help="torchvision:NAME, timm:NAME or hf:NAME (a model type or a config class); random weights, no download",
+        metavar="ZOO:NAME|MODULE:FACTORY",
+        help="torchvision:NAME, timm:NAME or hf:NAME (a model type, a config class or a model class), or of a plug-in "
+        "zoo: random weights, no download; or a class, function or module of a Python module, also of the current "
+        "folder",
     )
     group.add_argument("--custom-model-file", type=Path, metavar="FILE", help="a Python file that defines the model")
     group.add_argument(
@@ -27,6 +33,16 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="an argument of the constructor, or of the configuration for hf:; repeatable",
+    )
+    group.add_argument(
+        CHECKPOINT,
+        type=Path,
+        metavar="FILE",
+        help="weights to load: .safetensors, an index of several, or .pt, .pth or .bin as torch.save writes a "
+        "state_dict; what would run code is refused",
+    )
+    group.add_argument(
+        UNSAFE_LOAD, action="store_true", help="let reading the checkpoint run code that is in it: trust who made it"
     )
 
 
@@ -43,17 +59,28 @@ def read_source(arguments: argparse.Namespace) -> ModelSource:
         target=arguments.model_class,
         arguments=parse_arguments(arguments.model_arg),
         train=arguments.train,
+        checkpoint=arguments.checkpoint,
+        unsafe_load=arguments.unsafe_load,
     )
 
 
 def _check_model_flags(arguments: argparse.Namespace) -> None:
+    checkpoint = arguments.checkpoint
+    if arguments.unsafe_load and (checkpoint is None or checkpoint.suffix not in {".pt", ".pth", ".bin"}):
+        found = "no --checkpoint is given" if checkpoint is None else f"{checkpoint.name} can hold no code"
+        raise UsageError(
+            f"{UNSAFE_LOAD}: it is for a {CHECKPOINT} of torch.save, but {found}",
+            hint=f"leave out {UNSAFE_LOAD}" if checkpoint else f"add {CHECKPOINT} FILE, or leave out {UNSAFE_LOAD}",
+            subject=UNSAFE_LOAD,
+        )
     custom = (arguments.custom_model_file, arguments.model_class)
     if arguments.model is not None and custom != (None, None):
         raise UsageError("--model excludes --custom-model-file and --model-class", subject="--model")
     if arguments.model is None and custom == (None, None):
         raise UsageError(
             "no model given",
-            hint="--model torchvision:resnet18, or --custom-model-file model.py --model-class Net",
+            hint="--model torchvision:resnet18, --model my_package.models:Net, or --custom-model-file model.py "
+            "--model-class Net",
             subject="--model",
         )
     if arguments.model is None and None in custom:

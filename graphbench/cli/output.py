@@ -21,12 +21,15 @@ from graphbench.cli.common import (
     say,
     write_text,
 )
+from graphbench.cli.terminal import ColorChoice
 from graphbench.errors import GraphbenchError, UsageError
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.runs.series import PROFILE as PROFILE
 
 if TYPE_CHECKING:
     from graphbench.api import Profile
     from graphbench.records import ProfileRecord
+    from graphbench.report.base import RenderOptions
 
 _SHOWN_FAILURES = 5
 
@@ -98,17 +101,14 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
         GraphbenchError: a file could not be written.
         UsageError: `--what-if` matches nothing; all else is delivered.
     """
-    from graphbench.report import REPORTERS
-
     record = profile.record
     files = output.files()
     unwritten = _attempt(lambda: profile.save(files["profile"], overwrite=output.force)) if files else None
-    text = REPORTERS["table"].render(record, **view.keywords())
-    predicted, refused = _predictions(record, view)
-    text += f"\n{predicted}" if predicted else ""
+    printed, refused = report_text(record, view, view.on_screen())
     if files and unwritten is None:
-        unwritten = _attempt(lambda: _write_reports(files, text, record))
-    emit(text)
+        in_file = printed if view.on_screen() == view.keywords() else report_text(record, view, view.keywords())[0]
+        unwritten = _attempt(lambda: _write_reports(files, in_file, record))
+    emit(printed, view.color)
     if unwritten is not None:
         raise GraphbenchError(
             f"measured, but {unwritten.message}", hint="the table above is whole", subject=unwritten.subject
@@ -125,21 +125,25 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
     return EXIT_ROWS_FAILED
 
 
-def _predictions(record: ProfileRecord, view: ViewOptions) -> tuple[str, UsageError | None]:
-    """What `--what-if` asks for, or the error to raise once what was measured is delivered."""
+def report_text(record: ProfileRecord, view: ViewOptions, keywords: RenderOptions) -> tuple[str, UsageError | None]:
+    """The table and what `--what-if` asks for, or the error to raise once what was measured is delivered."""
+    from graphbench.report import REPORTERS
+
+    text = REPORTERS["table"].render(record, **keywords)
     try:
-        return predictions(record, view), None
+        predicted = predictions(record, view, keywords.get("width", DEFAULT_WIDTH))
     except UsageError as error:
-        return "", error
+        return text, error
+    return f"{text}\n{predicted}" if predicted else text, None
 
 
-def add_to_report(text: str, output: OutputOptions) -> None:
+def add_to_report(text: str, output: OutputOptions, color: ColorChoice) -> None:
     """Print a text below the table, and add it to the report's file.
 
     Raises:
         UsageError: that cannot be written; the text has been printed.
     """
-    emit(f"\n{text}")
+    emit(f"\n{text}", color)
     files = output.files()
     if files:
         write_text(files["report"], f"{files['report'].read_text(encoding='utf-8')}\n{text}")

@@ -11,12 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from graphbench.cli.code_flags import Code, check_named_again, code_of, resume_command
 from graphbench.cli.common import EXIT_INTERRUPTED, Command, Parser, ViewOptions, add_view_flags, pick, say
 from graphbench.cli.configurations import add_compare_flag, compare_job, parse_names
 from graphbench.cli.execution_flags import Execution, add_execution_flags, read_execution
 from graphbench.cli.input_flags import add_input_flags, read_input_sets
 from graphbench.cli.measure_flags import add_measure_flags, measure_options
 from graphbench.cli.model_flags import add_model_flags, read_source
+from graphbench.cli.op_list import (
+    OpListOptions,
+    add_op_list_flags,
+    measure_ops_job,
+    read_op_list_options,
+    refuse_imports,
+)
 from graphbench.cli.output import OutputOptions, add_output_flags, add_to_report, deliver
 from graphbench.cli.replacements import (
     ReplaceOption,
@@ -28,9 +36,7 @@ from graphbench.cli.replacements import (
 from graphbench.cli.running import (
     RunDirectory,
     beginning_lost,
-    check_allowed,
     check_continued,
-    continuing,
     ended_in_order,
     parse_started,
     printed_when_interrupted,
@@ -42,25 +48,30 @@ from graphbench.cli.running import (
 )
 from graphbench.cli.series import Series, begin, files_of, measure_series
 from graphbench.errors import GraphbenchError, UsageError
+from graphbench.models.checkpoints import checkpoint_files
 from graphbench.models.input_sets import InputSet, labels
 from graphbench.models.inputs import SYNTAX
+from graphbench.models.losses import function_source
 from graphbench.models.sources import ModelSource
 from graphbench.options import MeasureOptions
 from graphbench.runs.journal import read_journal
 from graphbench.runs.ledger import Ledger
 
 if TYPE_CHECKING:
+    from graphbench.api import Profile
     from graphbench.cli.execute import Job
 
+NO_MODEL = ModelSource(arguments={})
 SUPERVISE = True
 """The default of `--supervise`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Options of `run`. Without `input_sets` inputs are inferred."""
+    """Options of `run`. Without `input_sets` inputs are inferred. With an `op_list` there is no model."""
 
     source: ModelSource
+    op_list: OpListOptions | None
     input_sets: tuple[InputSet, ...]
     execution: Execution
     replacements: tuple[ReplaceOption, ...]
@@ -69,6 +80,7 @@ class RunOptions:
     measure: MeasureOptions
     view: ViewOptions
     output: OutputOptions
+    code: tuple[Code, ...]
     words: tuple[str, ...]
     resume: Path | None
     supervise: bool
@@ -83,12 +95,21 @@ class RunCommand(Command[RunOptions]):
     """
 
     name: ClassVar[str] = "run"
+    examples: ClassVar[tuple[str, ...]] = (
+        "graphbench run --model torchvision:resnet50 --output-dir report",
+        "graphbench run --model hf:gpt2 --model-arg n_layer=2 --train --dtype bf16",
+        "graphbench run --custom-model-file net.py --model-class Net --input 'f32[8,3]'",
+        "# quick, and only what costs most",
+        "graphbench run --model timm:vit_tiny_patch16_224 --measure-ms 10 --top 20",
+        "# an interrupted run goes on",
+        "graphbench run --resume report",
+    )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `run`."""
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = SYNTAX
         add_model_flags(parser)
+        add_op_list_flags(parser)
         add_input_flags(parser)
         execution = add_execution_flags(parser)
         add_replace_flags(execution)
@@ -105,8 +126,10 @@ class RunCommand(Command[RunOptions]):
         """
         if arguments.resume is not None:
             return self._continued(arguments)
+        op_list = read_op_list_options(arguments, self._defaults())
         return RunOptions(
-            source=read_source(arguments),
+            source=read_source(arguments) if op_list is None else NO_MODEL,
+            op_list=op_list,
             input_sets=read_input_sets(arguments),
             execution=read_execution(arguments),
             replacements=parse_replacements(arguments.replace),
@@ -115,6 +138,7 @@ class RunCommand(Command[RunOptions]):
             measure=measure_options(arguments),
             view=pick(ViewOptions, arguments),
             output=pick(OutputOptions, arguments),
+            code=code_of(arguments, Path.cwd()),
             words=arguments.words[arguments.words.index(self.name) + 1 :],
             resume=None,
             supervise=arguments.supervise,
@@ -122,69 +146,75 @@ class RunCommand(Command[RunOptions]):
             debug=arguments.debug,
         )
 
+    def _parser(self) -> Parser:
+        parser = Parser(prog=f"graphbench {self.name}")
+        self.prepare_parser(parser)
+        return parser
+
+    def _defaults(self) -> argparse.Namespace:
+        """What a command line without any flag gives."""
+        return self._parser().parse_args([])
+
     def _continued(self, arguments: argparse.Namespace) -> RunOptions:
         """The options that a run was started with.
 
         Raises:
-            UsageError: others are given too, or it runs a file that is not named again.
+            UsageError: others are given too, or it runs code that is not named again.
         """
         refuse_complete(arguments.resume)
         started = read_journal(arguments.resume).started
-        parser = Parser(prog=f"graphbench {self.name}")
-        self.prepare_parser(parser)
+        parser = self._parser()
         check_continued(arguments, parser.parse_args([]))
         if started is None:
             raise beginning_lost(arguments.resume)
         original = parse_started(parser, started, arguments.resume)
         original.words, original.debug = (self.name, *started.command), arguments.debug
         options = self.read_options(original)
-        check_allowed(options.source.file, arguments.custom_model_file, started, arguments.resume)
+        refuse_imports(options.op_list, arguments.resume)
+        code = code_of(original, Path(started.folder))
+        check_named_again(arguments, code, arguments.resume)
         if options.compare:
             raise UsageError("--compare leaves nothing to go on with", hint="start it again", subject="--resume")
         if options.replacements:  # their code would run because a journal says so
             say("--replace is left out of a run that goes on: start a new one for it")
-        return replace(options, replacements=(), resume=arguments.resume, supervise=arguments.supervise)
+        return replace(options, replacements=(), resume=arguments.resume, supervise=arguments.supervise, code=code)
 
     def run(self, options: RunOptions) -> int:
         """Build, compile, measure, report: in a worker, which is started again should it crash."""
         if options.compare:
-            return compare_job(self._job(options), options.compare, options.measure, options.output)
+            return compare_job(self._job(options), options.compare, options.measure, options.output, options.view)
         if options.worker is not None:
             return work(worker_of(options.worker), partial(self._measure, options), leave=True)
         if len(options.input_sets) > 1:
             return self._run_series(options)
-        run, folder = self._directory(options, options.output.files())
+        run, folder, _ = self._directory(options, options.output.files())
         if run.temporary and options.resume is None:
             say(f"should this be cut short, what was measured is in {run.folder}")
-        with told(run, options.source.file, folder), ended_in_order():
+        with told(run, options.code), ended_in_order():
             return self._start(options, run, folder)
 
-    def _directory(self, options: RunOptions, files: Mapping[str, Path]) -> tuple[RunDirectory, str]:
-        """Where the run keeps what it measures, and the folder that it was started in.
+    def _directory(self, options: RunOptions, written: Mapping[str, Path]) -> tuple[RunDirectory, str, list[Path]]:
+        """Where the run keeps what it measures, the folder that it was started in, and the files that it reads.
 
         Args:
             options: of the run.
-            files: what will be written there.
+            written: what a new run will write.
         """
         if options.resume is not None:
             run, started = RunDirectory.again(options.resume)
-            return run, started.folder
-        options.output.check(files)
-        read, output = _files_read(options), options.output
-        return RunDirectory.begin(output.output_dir, options.words, read, force=output.force), str(Path.cwd())
+            return run, started.folder, [Path(name) for name, _ in started.files]
+        options.output.check(written)
+        files = _files(options)
+        run = RunDirectory.begin(options.output.output_dir, options.words, files, force=options.output.force)
+        return run, str(Path.cwd()), files
 
     def _run_series(self, options: RunOptions) -> int:
         """A run for every set of inputs, in a directory of its own."""
         names = labels(options.input_sets)
         new = options.resume is None
-        run, folder = self._directory(options, files_of(names, options.output) if new else {})
-        series = Series(
-            run=run,
-            labels=names,
-            words=options.words,
-            files=_files_read(options, Path(folder)),
-            again=continuing(run.folder, options.source.file, folder),
-        )
+        run, folder, files = self._directory(options, files_of(names, options.output) if new else {})
+        again = resume_command(run.folder, options.code)
+        series = Series(run=run, labels=names, words=options.words, files=files, again=again)
         if new:
             begin(series)
 
@@ -201,7 +231,7 @@ class RunCommand(Command[RunOptions]):
                 reset()  # what the set before left in this process would be measured again
             return self._start(chosen, run, folder)
 
-        return measure_series(series, start)
+        return measure_series(series, start, options.view)
 
     def _start(self, options: RunOptions, run: RunDirectory, folder: str) -> int:
         """Measure, in a worker or in this process, in the folder that the run was started in."""
@@ -230,10 +260,12 @@ class RunCommand(Command[RunOptions]):
         # Imported here: it needs torch, which show and diff must do without.
         from graphbench.cli.execute import measure_job
 
-        job = self._job(options)
         candidates = load_candidates(options.replacements)
         went_on = ledger.conditions is not None
-        profile = measure_job(job, options.measure, ledger=ledger, leave=leave)
+        if options.op_list is not None:
+            profile = self._measure_ops(options, ledger, leave)
+        else:
+            profile = measure_job(self._job(options), options.measure, ledger=ledger, leave=leave)
         output = options.output
         if output.output_dir is not None:
             # It may have been moved since the run was started, and hold files that an earlier process came to write.
@@ -244,16 +276,32 @@ class RunCommand(Command[RunOptions]):
             failed: GraphbenchError | None = None
             for found in try_candidates(candidates, profile, options.measure, options.replace_tolerance):
                 failed = failed or (found if isinstance(found, GraphbenchError) else None)
-                add_to_report(f"{str(found).rstrip()}\n", output)
+                add_to_report(f"{str(found).rstrip()}\n", output, options.view.color)
             if failed is not None:
                 raise failed
         return code
 
+    def _measure_ops(self, options: RunOptions, ledger: Ledger, leave: Callable[[], None] | None) -> Profile:
+        from graphbench.cli.execute import check_options
 
-def _files_read(options: RunOptions, folder: Path = Path()) -> list[Path]:
-    """The model's file and those of its inputs, as seen from the folder that the run was started in."""
-    files = (options.source.file, *(given.file for given in options.input_sets))
-    return [folder / file for file in files if file is not None]
+        job = self._job(options)
+        check_options(job, options.measure)
+        assert options.op_list is not None
+        return measure_ops_job(options.op_list, job.execution, options.measure, ledger=ledger, leave=leave)
+
+
+def _files(options: RunOptions) -> list[Path]:
+    """The files that a run reads.
+
+    Raises:
+        UsageError: there is no such checkpoint, or its index names other files.
+    """
+    source, function = options.source, function_source(options.execution.loss)
+    files = [source.file, function.file if function is not None else None]
+    files += [options.op_list.file] if options.op_list is not None else []
+    files += [given.file for given in options.input_sets]
+    checkpoint = checkpoint_files(source.checkpoint) if source.checkpoint is not None else ()
+    return [*(file for file in files if file is not None), *checkpoint]
 
 
 def _add_running_flags(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,6 @@ import hashlib
 import io
 import itertools
 import os
-import shlex
 import signal
 import sys
 import tempfile
@@ -20,7 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
+from graphbench.cli.code_flags import BESIDE_RESUME, Code, not_beside_resume, resume_command
 from graphbench.cli.common import EXIT_INTERRUPTED, ViewOptions, emit, say, version
+from graphbench.cli.config import IGNORE_FLAG
 from graphbench.cli.output import PROFILE
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import GraphbenchError, UsageError
@@ -35,9 +36,9 @@ _SET_PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
 _PIECE_BYTES: Final = 1 << 20
 _SIGNALLED: Final = 128
 _TEMPORARY: Final = "graphbench-run-"
-_OWN_FLAGS: Final = ("--no-supervise", "--supervise", "--debug")
+_OWN_FLAGS: Final = ("--no-supervise", "--supervise", "--debug", IGNORE_FLAG)
 
-_BESIDE_RESUME: Final = ("resume", "supervise", "custom_model_file", "debug")
+_BESIDE_RESUME: Final = ("resume", "supervise", "debug", *BESIDE_RESUME)
 
 Measure = Callable[["RunDirectory", Ledger, Callable[[], None] | None], int]
 """Measures, delivers, and returns the exit code."""
@@ -184,12 +185,7 @@ def check_continued(given: argparse.Namespace, defaults: argparse.Namespace) -> 
     """
     for name, default in vars(defaults).items():
         if name not in _BESIDE_RESUME and getattr(given, name) != default:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(
-                f"{flag} with --resume: a run goes on with the options that it was started with",
-                hint=f"leave out {flag}, or start a new run",
-                subject=flag,
-            )
+            raise not_beside_resume(f"--{name.replace('_', '-')}")
 
 
 def parse_started(parser: argparse.ArgumentParser, started: Started, folder: Path) -> argparse.Namespace:
@@ -216,29 +212,6 @@ def _no_start(folder: Path) -> UsageError:
     )
 
 
-def check_allowed(file: Path | None, named: Path | None, started: Started, folder: Path) -> None:
-    """Refuse to run the code of a file because a journal says so: it has to be named again.
-
-    Args:
-        file: the model file of the run, if it has one, from where it was started.
-        named: the one that is named beside `--resume`.
-        started: how the run was started.
-        folder: its directory.
-
-    Raises:
-        UsageError: they are not the same file.
-    """
-    if file is None:
-        return
-    wanted = Path(started.folder, file)
-    if named is None or named.resolve() != wanted.resolve():
-        raise UsageError(
-            f"the run of {folder} runs the code of {wanted}: name that file again to allow it",
-            hint=f"graphbench run --resume {folder} --custom-model-file {wanted}",
-            subject=str(wanted),
-        )
-
-
 def supervise(
     run: RunDirectory, words: Sequence[str], folder: str, unit_timeout_s: float | None, *, debug: bool
 ) -> int:
@@ -259,6 +232,7 @@ def supervise(
     """
     worker = (
         *(["--debug"] if debug else []),
+        IGNORE_FLAG,
         "run",
         *words,
         "--worker",
@@ -290,30 +264,17 @@ def ended_in_order() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told(run: RunDirectory, file: Path | None, folder: str) -> Iterator[None]:
+def told(run: RunDirectory, code: Sequence[Code]) -> Iterator[None]:
     """Afterwards, say where a run lies that is not done. One that has measured nothing is removed.
 
     Args:
         run: its directory.
-        file: the model file of the run, if it has one: to go on, it has to be named again.
-        folder: where the run was started.
+        code: what it runs: to go on, that has to be named again.
     """
     try:
         yield
     finally:
-        run.let_go(continuing(run.folder, file, folder))
-
-
-def continuing(folder: Path, file: Path | None, started_in: str) -> str:
-    """The command that goes on with a run or a series.
-
-    Args:
-        folder: its directory.
-        file: the model file of the run, if it has one: to go on, it has to be named again.
-        started_in: where it was started.
-    """
-    named = ["--custom-model-file", str(Path(started_in, file))] if file is not None else []
-    return shlex.join(["graphbench", "run", "--resume", str(folder), *named])
+        run.let_go(resume_command(run.folder, code))
 
 
 @contextlib.contextmanager
@@ -327,7 +288,7 @@ def printed_when_interrupted(run: RunDirectory, view: ViewOptions) -> Iterator[N
             # Imported here: most runs come to their end.
             from graphbench.report import REPORTERS
 
-            emit(REPORTERS["table"].render(record, **view.keywords()))
+            emit(REPORTERS["table"].render(record, **view.on_screen()), view.color)
         raise
 
 

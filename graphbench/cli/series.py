@@ -7,15 +7,28 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE_CLOSED, EXIT_ROWS_FAILED, emit, say, write_text
+from graphbench.cli.common import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_PIPE_CLOSED,
+    EXIT_ROWS_FAILED,
+    ViewOptions,
+    emit,
+    say,
+    write_text,
+)
 from graphbench.cli.output import PROFILE, OutputOptions
 from graphbench.cli.running import RunDirectory, ended_in_order
 from graphbench.errors import GraphbenchError, UsageError
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.runs.journal import JOURNAL
 from graphbench.runs.series import SERIES, write_series
 from graphbench.units import count_text
+
+if TYPE_CHECKING:
+    from graphbench.report.profile_scaling import ProfileScaling
 
 REPORT: Final = "report.txt"
 SCALING: Final = "scaling.csv"
@@ -102,8 +115,13 @@ def begin(series: Series) -> None:
             (series.folder(index) / PROFILE).unlink(missing_ok=True)
 
 
-def measure_series(series: Series, start: Start) -> int:
+def measure_series(series: Series, start: Start, view: ViewOptions) -> int:
     """Measure every set that is not done yet, then compare all that are. One that fails does not stop the others.
+
+    Args:
+        series: the sets and where they are measured.
+        start: measures one.
+        view: how the comparison is printed.
 
     Returns:
         The exit code: 0, or that of the first set that failed; failed rows alone come last.
@@ -125,7 +143,7 @@ def measure_series(series: Series, start: Start) -> int:
                     codes[label] = EXIT_INTERRUPTED
                 if codes[label] in _ENDING:
                     break
-        _deliver(series)
+        _deliver(series, view)
         _say_failed(series, codes)
         if len(series.measured) == len(series.labels):
             series.run.finish()
@@ -150,7 +168,7 @@ def _measure(series: Series, index: int, start: Start) -> int:
         return error.exit_code
 
 
-def _deliver(series: Series) -> None:
+def _deliver(series: Series, view: ViewOptions) -> None:
     """Print how times grow over the sets that were measured, and write it."""
     measured = series.measured
     if len(measured) < 2:
@@ -158,11 +176,19 @@ def _deliver(series: Series) -> None:
     from graphbench.report.profile_scaling import scaling_of_files
 
     found = scaling_of_files([series.run.folder / label / PROFILE for label in measured], measured)
-    emit(f"\n{found}")
+    emit(f"\n{scaling_text(found, view)}", view.color)
     if not series.run.temporary:
         write_text(series.run.folder / REPORT, str(found))
         write_text(series.run.folder / SCALING, found.csv())
         say(f"wrote {REPORT}, {SCALING} and a directory for each set to {series.run.folder}")
+
+
+def scaling_text(found: ProfileScaling, view: ViewOptions) -> str:
+    """The comparison as it is printed."""
+    from graphbench.report.scaling_table import SHOWN_ROWS
+
+    chosen = view.on_screen()
+    return found.table(top=chosen.get("top", SHOWN_ROWS), wide=view.wide, width=chosen.get("width", DEFAULT_WIDTH))
 
 
 def _say_failed(series: Series, codes: Mapping[str, int]) -> None:

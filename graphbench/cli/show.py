@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from graphbench.cli.common import EXIT_OK, Command, ViewOptions, add_view_flags, emit, pick, predictions
 from graphbench.cli.output import PROFILE
 from graphbench.errors import UsageError
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.runs.series import is_series, read_series
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ class ShowCommand(Command[ShowOptions]):
     """Print a saved profile as a table, CSV, JSON or Markdown; of several, how times grow with the inputs' sizes."""
 
     name: ClassVar[str] = "show"
+    examples: ClassVar[tuple[str, ...]] = (
+        "graphbench show report",
+        "graphbench show report/profile.json --wide --top 20",
+        "graphbench show report --group-by module --depth 2",
+        "graphbench show report --format csv --table fusions",
+        "# what if every MLP took half its time?",
+        "graphbench show report --what-if 'layers.*.mlp=2'",
+        "# how does every node's time grow with the sequence?",
+        "graphbench show short/profile.json long/profile.json",
+    )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `show`."""
@@ -90,17 +101,19 @@ class ShowCommand(Command[ShowOptions]):
         from graphbench.report import REPORTERS
 
         if options.others or is_series(options.profile):
-            emit(_scaling_text(options))
+            emit(_scaling_text(options), options.view.color if options.format == "table" else "never")
             return EXIT_OK
         if options.view.what_if:
-            emit(predictions(read_profile(options.profile), options.view))
+            width = options.view.on_screen().get("width", DEFAULT_WIDTH)
+            emit(predictions(read_profile(options.profile), options.view, width), options.view.color)
             return EXIT_OK
-        keywords = options.view.keywords()
+        as_table = options.format == "table"
+        keywords = options.view.on_screen() if as_table else options.view.keywords()
         if options.table is not None:
             keywords["table"] = options.table
         with collector_paused():
             text = REPORTERS[options.format].render(read_profile(options.profile), **keywords)
-        emit(text)
+        emit(text, options.view.color if as_table else "never")
         return EXIT_OK
 
 
@@ -126,6 +139,7 @@ def _one_of(paths: Sequence[Path]) -> Path:
 def _scaling_text(options: ShowOptions) -> str:
     """Several profiles over the sizes of their inputs; of a series, those that have been begun."""
     from graphbench.analysis.scaling import scaling
+    from graphbench.cli.series import scaling_text
     from graphbench.report.profile_scaling import ProfileScaling
     from graphbench.runs.journal import JOURNAL
 
@@ -146,7 +160,7 @@ def _scaling_text(options: ShowOptions) -> str:
         return found.csv()
     if options.format == "json":
         return found.to_json()
-    return found.markdown(**top) if options.format == "markdown" else found.table(wide=view.wide, **top)
+    return found.markdown(**top) if options.format == "markdown" else scaling_text(found, view)
 
 
 def read_profile(path: Path) -> ProfileRecord:

@@ -29,6 +29,7 @@ from graphbench.measuring.options import timers_for
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
 from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE, ProfileRecord
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.configurations_table import render_configurations
 from graphbench.session import Session
 
@@ -50,6 +51,10 @@ class Configurations:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, width: int = DEFAULT_WIDTH) -> str:
+        """The tables as text, in lines of at most `width` characters."""
         return render_configurations(
             self.rows,
             nodes_across(self.profiles),
@@ -57,6 +62,7 @@ class Configurations:
             policy=None if self.table is None else self.table.policy,
             environment=None if self.table is None else self.table.environment,
             notes=self.notes,
+            width=width,
         )
 
 
@@ -141,7 +147,7 @@ def _race(
 ) -> tuple[list[Tried], _Raced]:
     """Try all, then time those that ran: the first of them is the baseline."""
     timer = timers_for(options, subject.device).running
-    tried, moves = try_sides(sides, subject.model, subject.step_of, state, timer, subject.dynamic)
+    tried, moves = try_sides(sides, subject, state, timer)
     reset = state.put_back if moves else None
     entries = [Implementation(each.side.name, each.step, (), reset) for each in tried if each.step is not None]
     if not entries:
@@ -188,7 +194,7 @@ def _profile(side: Side, subject: Subject, options: MeasureOptions) -> ProfileRe
     def backend(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return own.compile(gm, example_inputs, chosen)
 
-    compiled = torch.compile(subject.model, backend=backend, dynamic=subject.dynamic)
+    compiled = torch.compile(subject.model, backend=backend, dynamic=subject.dynamic, fullgraph=subject.fullgraph)
     named = replace(options, subject=f"{subject.name or 'a model'}, {side.name}")
     record = profile_step(own, subject.step_of(compiled), (), WARMUP_STEPS, (), named)
     return replace(record, notes=tuple(note for note in record.notes if not note.startswith(HELD_NOTE)))

@@ -25,14 +25,16 @@ class Side:
     name: str
     kind: SideKind
 
-    def compiled(self, model: Callable[..., Any], dynamic: bool | None) -> Callable[..., Any]:
+    def compiled(
+        self, model: Callable[..., Any], dynamic: bool | None, *, fullgraph: bool = False
+    ) -> Callable[..., Any]:
         """The model so compiled; nothing happens before its first call."""
         if self.kind == "eager":
             return model
         if self.kind == "inductor":
-            found: Callable[..., Any] = torch.compile(model, mode=self.name, dynamic=dynamic)
+            found: Callable[..., Any] = torch.compile(model, mode=self.name, dynamic=dynamic, fullgraph=fullgraph)
         else:
-            found = torch.compile(model, backend=self.name, dynamic=dynamic)
+            found = torch.compile(model, backend=self.name, dynamic=dynamic, fullgraph=fullgraph)
         return found
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
-from graphbench.errors import CaptureError
 from graphbench.execution.backward import backward_on_this_thread
+from graphbench.models.losses import Loss, auto_loss, inputs_of
 from graphbench.tensors import tensors_of
 
 Step = Callable[[], Any]
@@ -31,7 +30,9 @@ def inference_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> StepOf:
     return step_of
 
 
-def training_of(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> StepOf:
+def training_of(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], loss_of: Loss = auto_loss
+) -> StepOf:
     """Forward, loss and backward. It returns the loss and the gradients of all parameters.
 
     The backward launches from the calling thread, or no timer could tell its work from others'.
@@ -40,7 +41,7 @@ def training_of(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[st
     def step_of(model: Callable[..., Any]) -> Step:
         def step() -> Any:
             module.zero_grad(set_to_none=True)
-            loss = training_loss(model(*args, **kwargs))
+            loss = loss_of(model(*args, **kwargs), inputs_of(args, kwargs))
             with backward_on_this_thread():
                 loss.backward()
             return loss.detach(), [parameter.grad for parameter in module.parameters()]
@@ -48,23 +49,6 @@ def training_of(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[st
         return step
 
     return step_of
-
-
-def training_loss(outputs: object) -> torch.Tensor:
-    """The loss that the model computed itself (`outputs.loss`), else the sum of everything that has a gradient.
-
-    Raises:
-        CaptureError: nothing has one.
-    """
-    own = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
-    if isinstance(own, torch.Tensor):
-        return own
-    terms = [leaf.sum() for leaf in tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if not terms:
-        raise CaptureError(
-            "the model's outputs have no gradient: there is no backward to measure", hint="leave out --train"
-        )
-    return torch.stack([term.float() for term in terms]).sum() if len(terms) > 1 else terms[0]
 
 
 class ModelState:

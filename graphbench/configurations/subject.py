@@ -10,6 +10,7 @@ import torch
 
 from graphbench.configurations.steps import StepOf, inference_of, training_of
 from graphbench.errors import UsageError
+from graphbench.models.losses import Loss, auto_loss
 from graphbench.tensors import device_of, tensors_of
 
 
@@ -21,6 +22,7 @@ class Subject:
     step_of: StepOf
     device: torch.device
     dynamic: bool | None = None
+    fullgraph: bool = False
     name: str = ""
 
 
@@ -32,8 +34,10 @@ def subject_of(
     train: bool,
     dynamic: bool | None,
     name: str,
+    loss: Loss = auto_loss,
+    fullgraph: bool = False,
 ) -> Subject:
-    """A model with its arguments; it runs where its parameters and tensors are.
+    """A model with its arguments; it runs where its parameters and tensors are. `loss` is what it is trained on.
 
     Raises:
         UsageError: it cannot be called, is compiled already, or is to be trained and is no module.
@@ -50,7 +54,7 @@ def subject_of(
         raise UsageError(f"train with a {type(model).__name__}, expected a torch.nn.Module", subject="train")
     step_of = inference_of(args, kwargs or {})
     if train and module is not None:
-        step_of = training_of(module, args, kwargs or {})
+        step_of = training_of(module, args, kwargs or {}, loss)
     owned = [*module.parameters(), *module.buffers()] if module is not None else []
     device = device_of([*owned, *tensors_of((list(args), dict(kwargs or {})))])
-    return Subject(model=model, step_of=step_of, device=device, dynamic=dynamic, name=name)
+    return Subject(model=model, step_of=step_of, device=device, dynamic=dynamic, fullgraph=fullgraph, name=name)

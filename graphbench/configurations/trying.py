@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
@@ -11,7 +11,8 @@ import torch
 
 from graphbench.comparing.surroundings import Generators
 from graphbench.configurations.sides import Side
-from graphbench.configurations.steps import ModelState, Step, StepOf, copies_of
+from graphbench.configurations.steps import ModelState, Step, copies_of
+from graphbench.configurations.subject import Subject
 from graphbench.errors import first_line
 from graphbench.isolate.compare import compare_trees
 from graphbench.measurements import Comparison
@@ -35,27 +36,23 @@ class Tried:
 
 def try_sides(
     sides: Sequence[Side],
-    model: Callable[..., Any],
-    step_of: StepOf,
+    subject: Subject,
     state: ModelState,
     timer: Timer,
-    dynamic: bool | None,
 ) -> tuple[list[Tried], bool]:
     """Call every configuration once, from the same random state and the same buffers, and compare with eager.
 
     Args:
         sides: what to try.
-        model: what they compile.
-        step_of: makes a step of it.
+        subject: what they compile, and how a step of it is made.
         state: of the model.
         timer: drains the device.
-        dynamic: as of `torch.compile`.
 
     Returns:
         The configurations, and whether a step changes the model's buffers. The model's state is put back.
     """
     generators = Generators()
-    expected, why_none = _eager(step_of(model), timer)
+    expected, why_none = _eager(subject.step_of(subject.model), timer)
     moved, draws = state.moved(), generators.moved()
     found = []
     for side in sides:
@@ -63,7 +60,7 @@ def try_sides(
         state.put_back()
         tried = Tried(side)
         try:
-            step = step_of(side.compiled(model, dynamic))
+            step = subject.step_of(side.compiled(subject.model, subject.dynamic, fullgraph=subject.fullgraph))
             timer.synchronize()
             start_ns = perf_counter_ns()
             result = step()

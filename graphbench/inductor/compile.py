@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, cast
+from typing import Any, cast, get_origin
 
 import torch
 from torch import fx
@@ -19,6 +19,7 @@ from graphbench.inductor.origins import DynamoGraphs
 from graphbench.inductor.refusals import Refusal
 from graphbench.provenance.claims import KernelOrigins
 from graphbench.records import Fate, GraphInput, Phase, PostGradNode
+from graphbench.supported import OLDEST_TORCH, torch_release
 
 OPTIONS = {
     "mode": "one of torch.compile's modes, such as 'max-autotune'",
@@ -28,7 +29,6 @@ REFUSED = {
     "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
     "freezing": "Dynamo reads only the global setting, so the option would silently do nothing",
 }
-OLDEST_TORCH = (2, 11)
 # Graphs must be lowered anew for the hook to hear of them; compiled kernels still come from their caches.
 MEASURABLE = {"trace.provenance_tracking_level": 1, "fx_graph_cache": False, "fx_graph_remote_cache": False}
 
@@ -124,7 +124,24 @@ def _inductor_patches(given: Any) -> dict[str, Any]:
             raise UsageError(
                 f"graphbench: Inductor option {key!r} cannot be measured: {REFUSED[key]}", hint="leave it out"
             )
+        _check_type(key, value)
     return patches
+
+
+def _check_type(key: str, value: Any) -> None:
+    """Refuse a value of another type, as plain Inductor does; those of generic types it takes unseen.
+
+    Source: `torch._TorchCompileInductorWrapper.apply_options`, `torch._inductor.config.get_type`, torch 2.11 to 2.14.
+    """
+    from torch._inductor import config
+
+    expected = config.get_type(key)  # type: ignore[attr-defined]
+    checkable = isinstance(expected, type) and get_origin(expected) is None
+    if checkable and not isinstance(value, expected):
+        raise UsageError(
+            f"graphbench: Inductor option {key!r}: found {value!r}, expected a value of type {expected.__name__}",
+            hint=f"its default is {config.get_config_copy()[key]!r}",
+        )
 
 
 def compile_region(
@@ -219,5 +236,4 @@ def options_in_force(options: BackendOptions) -> tuple[tuple[str, str], ...]:
 
 def torch_is_supported() -> bool:
     """Whether this torch is 2.11 or newer; builds such as `2.11.0a0+vendor` count as 2.11."""
-    major, minor = torch.__version__.split(".")[:2]
-    return (int(major), int(minor)) >= OLDEST_TORCH
+    return torch_release(torch.__version__) >= OLDEST_TORCH

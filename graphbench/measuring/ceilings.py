@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 from graphbench.analysis.stats import quantile
 from graphbench.arguments import check_type
 from graphbench.errors import GraphbenchError, UsageError
-from graphbench.files import read_bounded, write_whole
+from graphbench.files import CACHE_VARIABLE, cache_folder, read_bounded, write_whole
 from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
 from graphbench.memory import available_bytes
@@ -25,7 +24,6 @@ from graphbench.records import Ceiling, CeilingKind, Environment, RegionRecord
 from graphbench.timing.base import Timer
 from graphbench.timing.ceilings import find_ceilings
 
-FOLDER_VARIABLE: Final = "GRAPHBENCH_CACHE_DIR"
 FILE_NAME: Final = "ceilings.json"
 MOST_DAYS: Final = 30
 """After so many days what was measured is measured again."""
@@ -135,9 +133,7 @@ class CeilingStore:
     @classmethod
     def open(cls) -> CeilingStore:
         """The file of this user."""
-        folder = os.environ.get(FOLDER_VARIABLE) or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        own = Path(folder) if os.environ.get(FOLDER_VARIABLE) else Path(folder) / "graphbench"
-        return cls(own / FILE_NAME)
+        return cls(cache_folder() / FILE_NAME)
 
     def _read(self) -> dict[str, list[Ceiling]]:
         try:
@@ -165,7 +161,7 @@ class CeilingStore:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot make {self._path.parent}: {error.strerror}", subject=FOLDER_VARIABLE) from error
+            raise UsageError(f"cannot make {self._path.parent}: {error.strerror}", subject=CACHE_VARIABLE) from error
         write_whole(self._path, json.dumps(plain, indent=1) + "\n", overwrite=True)
 
 

@@ -24,7 +24,7 @@ from graphbench.measuring.options import Timers
 from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peak, with_peaks
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.selection import Selection
-from graphbench.measuring.spending import Key, Purse, rough_side
+from graphbench.measuring.spending import NODES_PART, OPS_PART, Key, Purse, rough_side
 from graphbench.measuring.unfused import isolating_ops, quartered
 from graphbench.measuring.unmeasured_region import PHASES, graph_inputs_of, post_grad_of, skipped, with_fates
 from graphbench.records import KernelRecord, NodeRecord, Policy, RegionRecord, Side
@@ -42,7 +42,7 @@ RANDOM = "random ops draw other numbers when compiled"
 class Means:
     """What a region is measured with: instruments, budgets, the guard around every unit, and who is told of progress.
 
-    `tick` is called after every unit, `watch` before it with its name. `purse` is the time there is, where it is
+    `tick` is called after every unit, `watch` before it with its name. `purse` is the region's time, where it is
     limited: then units are measured by `rough`, whole runs by `rough_side`, until units are measured again.
     """
 
@@ -90,8 +90,13 @@ class RegionMeasuring:
 
         return self._as_called(whole)
 
-    def again(self, rows: Iterable[Key]) -> RegionRecord:
-        """Measure some rows again, by the whole policy; a row whose second measurement fails keeps its first.
+    def again(self, rows: Iterable[Key], policy: Policy, purse: Purse) -> RegionRecord:
+        """Measure some rows again, and those for which time was up; a row that fails the second time keeps its first.
+
+        Args:
+            rows: that have been measured.
+            policy: by which.
+            purse: the time for it.
 
         Raises:
             CaptureError: an input was replaced since capture.
@@ -100,7 +105,7 @@ class RegionMeasuring:
         self._region.check_inputs()
         steps = self._steps
         assert steps is not None
-        return self._as_called(lambda: steps.again(frozenset(rows)))
+        return self._as_called(lambda: steps.again(frozenset(rows), policy, purse))
 
     def _as_called(self, work: Callable[[], RegionRecord]) -> RegionRecord:
         """Work with the region's inputs, in the state in which it was called."""
@@ -145,9 +150,9 @@ class _Measuring:
             means.guard,
             book,
             wanted=self._wanted(Selection.of(means.policy)),
-            purse=means.purse,
             watch=means.watch,
         )
+        self.purse = means.purse
         self.op_isolator = replace(unit, policy=quartered(unit.policy), shared_budget=unit.budget, done={})
 
     def _wanted(self, selection: Selection) -> frozenset[str] | None:
@@ -182,10 +187,11 @@ class _Measuring:
             )
         return found
 
-    def again(self, rows: frozenset[Key]) -> RegionRecord:
-        """The record with some rows measured again, by the whole policy."""
-        for isolator, policy in ((self.isolator, self.means.policy), (self.op_isolator, quartered(self.means.policy))):
-            isolator.policy, isolator.again = policy, set(rows)
+    def again(self, rows: frozenset[Key], policy: Policy, purse: Purse) -> RegionRecord:
+        """The record with some rows measured again, and those for which time was up."""
+        self.purse = purse
+        for isolator, its_policy in ((self.isolator, policy), (self.op_isolator, quartered(policy))):
+            isolator.policy, isolator.again, isolator.purse = its_policy, set(rows), purse
         for side in self.sides.values():
             side.unfused_ran = False
         return self.record()
@@ -283,7 +289,11 @@ class _Measuring:
         forward = self.sides.get("forward")
         single = {node.name for node in self.region.nodes if len(node.outputs) == 1}
         held = compiling.held_nodes(forward, single) if forward else {}
+        if self.purse is not None:
+            self.isolator.purse = self.purse.part(NODES_PART)
         found = isolate_nodes(self.region, self.isolator, set(held.values()), self.means.tick)
+        if self.purse is not None:
+            self.isolator.purse, self.op_isolator.purse = self.purse, self.purse.part(OPS_PART)
         values = {} if found.draws else found.values
         expected = {post_grad: (node, values[node]) for post_grad, node in held.items() if node in values}
         result = self._isolate_kernels(forward, expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -93,10 +94,13 @@ class SessionWork:
         first = rough(self._policy, n_units) if purse is not None else None
         with progress(n_units, progress_wanted) as bar:
             means = Means(self._timers, self._policy, self._guard, bar.tick, bar.watch, purse, first)
+            left = n_units
             for region in regions:
                 region.compile_ns = self._session.compile_ns(region)
                 reason = reasons[region.key]
-                self._records[region.key] = skipped(region, reason) if reason else self._measured(region, means)
+                mine = replace(means, purse=purse.part(unit_count(region) / left)) if purse and left else means
+                self._records[region.key] = skipped(region, reason) if reason else self._measured(region, mine)
+                left -= 0 if reason else unit_count(region)
             isolator = Isolator(
                 self._device,
                 self._timers,
@@ -108,15 +112,15 @@ class SessionWork:
                 watch=bar.watch,
             )
             self.alone = isolate_gap_ops(self._gaps, isolator, bar.tick)
-            if purse is not None:
-                self._refine(isolator, purse, bar)
+            if purse is not None and first is not None:
+                self._refine(isolator, first, purse, bar)
 
-    def _refine(self, isolator: Isolator, purse: Purse, bar: Progress) -> None:
+    def _refine(self, isolator: Isolator, first: Policy, purse: Purse, bar: Progress) -> None:
         def in_gaps(rows: set[Key]) -> None:
             isolator.policy, isolator.again = self._policy, rows
             self.alone = isolate_gap_ops(self._gaps, isolator, bar.tick)
 
-        refine(self._records, self._measuring, in_gaps, self._policy, purse, self._ledger, bar)
+        refine(self._records, self._measuring, in_gaps, (first, self._policy), purse, self._ledger, bar)
 
     def _check_selection(self, measured: Sequence[Region], known: Sequence[Region]) -> None:
         """Refuse patterns that mean nothing."""

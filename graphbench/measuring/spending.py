@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
 
@@ -13,9 +13,12 @@ from graphbench.runs.entries import UnitKind
 from graphbench.runs.ledger import Book
 
 TIME_UP: Final = "time was up before it was measured"
+NODES_PART: Final = 0.5  # of a region's time in the first pass
+OPS_PART: Final = 0.5  # of what the nodes left; kernels have the rest
 _ROUGH_PART: Final = 0.4  # of the time, for a pass over everything
 _SIDE_PART: Final = 0.02  # of the time, for one whole run
-_FEWEST: Final = 5  # samples, and calls of a warm-up, of a rough row
+_FEWEST: Final = 5  # samples of a rough row
+_FEWEST_CALLS: Final = 2  # of its warm-up
 _FEWEST_RUNS: Final = 3  # of a whole side, in each of its measurements
 _LEAST_NOISE: Final = 0.005  # few samples that agree by chance do not make a median known
 _SPARE_S: Final = 0.02  # what measuring a row takes beside its samples
@@ -24,16 +27,15 @@ _OPS_COUNT: Final = 0.25  # post-grad nodes only say what the same kernels would
 Key = tuple[UnitKind, str]
 
 
-@dataclass(slots=True)
 class Purse:
-    """The time there is. It runs from when this is made."""
+    """The time there is. It runs from when this is made.
 
-    seconds: float
-    _ends: float = field(init=False)
+    Args:
+        seconds: how long.
+    """
 
-    def __post_init__(self) -> None:
-        """From now on."""
-        self._ends = monotonic() + self.seconds
+    def __init__(self, seconds: float) -> None:
+        self._ends = monotonic() + seconds
 
     @property
     def left_s(self) -> float:
@@ -45,6 +47,10 @@ class Purse:
         """Whether the time is up."""
         return self.left_s == 0
 
+    def part(self, fraction: float) -> Purse:
+        """So much of what is left, from now on."""
+        return Purse(self.left_s * min(fraction, 1.0))
+
 
 def rough(policy: Policy, n_units: int) -> Policy:
     """The policy of a first pass over so many units, within `_ROUGH_PART` of the policy's time."""
@@ -54,7 +60,7 @@ def rough(policy: Policy, n_units: int) -> Policy:
         policy,
         warmup_ms=min(policy.warmup_ms, each_ms / 4),
         measure_ms=min(policy.measure_ms, each_ms / 2),
-        warmup=min(policy.warmup if policy.warmup is not None else _FEWEST, _FEWEST),
+        warmup=min(policy.warmup if policy.warmup is not None else _FEWEST_CALLS, _FEWEST_CALLS),
         repeat=None if policy.repeat is None else min(policy.repeat, _FEWEST),
         min_samples=_FEWEST,
         max_samples=_most_rough(policy),

@@ -87,7 +87,7 @@ def measure_session(
         ceilings=ceilings,
         step=recorded.step(work.alone) if recorded is not None else None,
         notes=(
-            *_fault_notes(guard, ledger),
+            *fault_notes(guard, ledger),
             *lock_notes,
             *ceiling_notes,
             *_notes(session),
@@ -188,7 +188,7 @@ def _clock_notes(clocks: ClockSource) -> tuple[str, ...]:
     return (f"GPU clocks unknown: {clocks.reason}",) if isinstance(clocks, NoClocks) and clocks.reason else ()
 
 
-def _fault_notes(guard: Guard, ledger: Ledger) -> Iterator[str]:
+def fault_notes(guard: Guard, ledger: Ledger) -> Iterator[str]:
     """What kept the run from being an ordinary one."""
     if guard.lost:
         yield f"the device's context was lost, and what came after it was skipped: {guard.lost}"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphbench.errors import CaptureError, UsageError, first_line
-from graphbench.models.sources import importable, load_file
+from graphbench.errors import UsageError
+from graphbench.models.python_files import importable, load_file, load_module
 
 SUFFIX = ".py"
+_MODULE_HINT = "name a module that can be imported from here, or a file as kernels.py:fast_gelu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,15 @@ class FunctionSource:
         """The file that it is in, where that is how it was named."""
         return Path(self.place) if self.place.endswith(SUFFIX) else None
 
-    def load(self) -> Callable[..., Any]:
-        """Import it; modules are also looked for in the current folder.
+    def load(self, what: str = "candidate") -> Callable[..., Any]:
+        """Import it; modules are also looked for in the current folder. `what` it is, for messages.
 
         Raises:
             UsageError: no such file, module or function, or it cannot be called.
             CaptureError: importing it raised.
         """
         with importable(self.file.resolve().parent if self.file is not None else Path.cwd()):
-            found: Any = self._module() if self.file is None else load_file(self.file, "candidate")
+            found: Any = load_module(self.place, _MODULE_HINT) if self.file is None else load_file(self.file, what)
         for part in self.name.split("."):
             found = getattr(found, part, None)
         if not callable(found):
@@ -62,24 +62,3 @@ class FunctionSource:
             raise UsageError(f"{self.place}: {self.name}: {problem}", subject=self.name)
         function: Callable[..., Any] = found
         return function
-
-    def _module(self) -> Any:
-        try:
-            return importlib.import_module(self.place)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{self.place}.".startswith(f"{error.name}."):
-                raise self._raised(error) from error  # one that it imports itself
-            raise UsageError(
-                f"{self.place}: no such module",
-                hint="name a module that can be imported from here, or a file as kernels.py:fast_gelu",
-                subject=self.place,
-            ) from error
-        except Exception as error:
-            raise self._raised(error) from error
-
-    def _raised(self, error: Exception) -> CaptureError:
-        return CaptureError(
-            f"{self.place}: importing it raised {type(error).__name__}: {first_line(error)}",
-            hint="--debug shows the traceback",
-            subject=self.place,
-        )

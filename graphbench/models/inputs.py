@@ -16,8 +16,9 @@ from graphbench.errors import UsageError, first_line
 if TYPE_CHECKING:
     import torch
 
-SYNTAX = """an input is NAME=DTYPE[SIZES], for instance  x=f32[16,3,224,224]  or  input_ids=i64[1,128]<32000
-        NAME= may be left out: such inputs are passed by position, in the order given
+SYNTAX = """an input is NAME=DTYPE[SIZES], for instance
+        x=f32[16,3,224,224]  or  input_ids=i64[1,128]<32000
+        NAME= may be left out: such inputs go by position, in the order given
         DTYPE is one of f16 bf16 f32 f64 c64 f8e4m3fn f8e5m2 i8 i16 i32 i64 u8 bool
         SIZES are separated by commas; [] is a scalar
         <N     for integers: values from 0 to N-1; without it 0 and 1

@@ -1,22 +1,20 @@
-"""A model from what the command line says about it: a zoo's name, or a class or function of a Python file."""
+"""A model from what the command line says about it: a zoo's name, or something of a Python module or file."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-import importlib.util
 import inspect
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from graphbench.errors import CaptureError, UsageError, first_line
 from graphbench.models.inputs import InputSpec
-from graphbench.models.zoo import build_zoo_model, construct
+from graphbench.models.python_files import importable, load_file, load_module
+from graphbench.models.zoo import construct, find_zoo, passed_over, zoo_names
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +25,10 @@ _WORDS: Mapping[str, object] = {"true": True, "false": False, "none": None, "nul
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """What the user said. Either `name` (`zoo:model`) or both `file` and `target` (a class or function in it)."""
+    """What the user said. Either `name` (`zoo:model`, `module.path:factory`), or `file` and `target` (something in it).
+
+    `checkpoint` is a file of weights to load; with `unsafe_load` it may run code.
+    """
 
     name: str | None = None
     file: Path | None = None
@@ -35,16 +36,29 @@ class ModelSource:
     arguments: Mapping[str, object]
     batch_size: int | None = None
     train: bool = False
+    checkpoint: Path | None = None
+    unsafe_load: bool = False
+
+    @property
+    def module_path(self) -> str | None:
+        """The name, where it is none of a zoo: building it imports a module of the user's."""
+        if self.name is None or self.name.partition(":")[0] in zoo_names():
+            return None
+        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltModel:
-    """A model on the CPU, random weights. Its inputs are known as `specs`, from `make_example`, or not at all."""
+    """A model on the CPU, with random weights or those of a checkpoint.
+
+    Its inputs are known as `specs`, from `make_example`, or not at all. `notes` are to be told to the user.
+    """
 
     module: torch.nn.Module
     subject: str
     specs: tuple[InputSpec, ...] = ()
     make_example: Callable[[], object] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def parse_arguments(texts: Iterable[str]) -> dict[str, object]:
@@ -64,11 +78,16 @@ def parse_arguments(texts: Iterable[str]) -> dict[str, object]:
             raise UsageError(f"--model-arg {text!r}: expected NAME=VALUE", subject=text)
         if key in arguments:
             raise UsageError(f"--model-arg {key!r} is given twice", subject=key)
-        arguments[key] = _literal(key, value)
+        arguments[key] = literal(f"--model-arg {key}", value)
     return arguments
 
 
-def _literal(key: str, text: str) -> object:
+def literal(flag: str, text: str) -> object:
+    """A value of the command line: a Python literal, a word as `true` or `none`, else the text itself.
+
+    Raises:
+        UsageError: nested too deeply; `flag` begins the message.
+    """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
@@ -76,105 +95,121 @@ def _literal(key: str, text: str) -> object:
     except (ValueError, SyntaxError, TypeError):  # TypeError: a set of lists, say
         return text
     except (MemoryError, RecursionError) as error:
-        raise UsageError(f"--model-arg {key}: a value nested too deeply", subject=key) from error
+        raise UsageError(f"{flag}: a value nested too deeply", subject=flag) from error
     return value
 
 
 def build_model(source: ModelSource) -> BuiltModel:
-    """Build what `source` names.
+    """Build what `source` names, and load its checkpoint.
 
     Raises:
-        UsageError: no such zoo, model, file, class or argument.
+        UsageError: no such zoo, model, file, class or argument; or a checkpoint that does not fit, or may not be read.
         SetupError: the zoo's package is missing or does not import.
         CaptureError: the user's file or a constructor raised.
     """
     if source.file is not None and source.target is not None:
-        return _build_custom(source, source.file, source.target)
-    zoo, separator, name = (source.name or "").partition(":")
-    if not separator or not name:
+        built = _build_of_file(source, source.file, source.target)
+    else:
+        built = _build_named(source)
+    if source.checkpoint is None:
+        return built
+    from graphbench.models.checkpoints import load_checkpoint
+
+    notes = load_checkpoint(built.module, source.checkpoint, unsafe=source.unsafe_load, subject=built.subject)
+    subject = f"{built.subject} with {source.checkpoint.name}"
+    return replace(built, subject=subject, notes=(*built.notes, *notes))
+
+
+def _build_named(source: ModelSource) -> BuiltModel:
+    place, colon, name = (source.name or "").partition(":")
+    if not colon or not place or not name:
         raise UsageError(
-            f"--model {source.name!r}: expected ZOO:NAME",
-            hint="for instance torchvision:resnet18, timm:vit_small_patch16_224, hf:gpt2, hf:LlamaConfig",
+            f"--model {source.name!r}: expected ZOO:NAME or MODULE:FACTORY",
+            hint=f"for instance torchvision:resnet18, hf:gpt2, my_package.models:Net; zoos: {', '.join(zoo_names())}",
             subject=source.name,
         )
-    batch_size = source.batch_size or 1
-    built = build_zoo_model(zoo, name, source.arguments, batch_size=batch_size, train=source.train)
-    return BuiltModel(module=built.module, subject=f"{zoo}:{name}", specs=built.specs)
+    if place.endswith(".py"):
+        raise UsageError(
+            f"--model {source.name}: found a file, expected ZOO:NAME or MODULE:FACTORY",
+            hint=f"--custom-model-file {place} --model-class {name}",
+            subject=source.name,
+        )
+    builder = find_zoo(place)
+    if builder is None:
+        return _build_of_module(source, place, name)
+    built = builder(name, source.arguments, source.batch_size or 1, source.train)
+    notes = (passed_over(place),) if passed_over(place) else ()
+    return BuiltModel(module=built.module, subject=f"{place}:{name}", specs=built.specs, notes=notes)
 
 
-def _build_custom(source: ModelSource, file: Path, target: str) -> BuiltModel:
-    import torch
+def _build_of_module(source: ModelSource, place: str, target: str) -> BuiltModel:
+    """From a module that can be imported, from the current folder also."""
+    with importable(Path.cwd()):
+        loaded = _load_module(source, place)
+        found = _find_target(loaded, f"module {place}", target)
+        module = _made(found, source.arguments, f"{place}:{target}", "--model names")
+    return BuiltModel(
+        module=module, subject=f"{place}:{target}", make_example=_find_example(loaded, place, source.batch_size)
+    )
 
+
+def _load_module(source: ModelSource, place: str) -> ModuleType:
+    zoos = ", ".join(zoo_names())
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise UsageError(f"model {source.name}: unknown zoo {place!r}", hint=f"zoos: {zoos}", subject=source.name)
+    try:
+        return load_module(place, "")
+    except UsageError as error:
+        near = difflib.get_close_matches(place.casefold(), zoo_names(), n=1)
+        meant = f"did you mean {near[0]}:{(source.name or '').partition(':')[2]}? " if near else ""
+        raise UsageError(
+            f"model {source.name}: unknown zoo {place!r}, and no module of that name",
+            hint=f"{meant}zoos: {zoos}; a module must be importable, or lie in the current folder",
+            subject=source.name,
+        ) from error
+
+
+def _build_of_file(source: ModelSource, file: Path, target: str) -> BuiltModel:
     subject = f"{file.name}:{target}"
     with importable(file.resolve().parent):
         loaded = load_file(file)
-        factory = _find_target(loaded, file, target)
-        _check_arguments(factory, source.arguments, subject)
-        module = construct(subject, lambda: factory(**source.arguments))
+        found = _find_target(loaded, f"model file {file}", target)
+        module = _made(found, source.arguments, subject, "--model-class names")
+    return BuiltModel(module=module, subject=subject, make_example=_find_example(loaded, str(file), source.batch_size))
+
+
+def _made(found: object, arguments: Mapping[str, object], subject: str, flag: str) -> torch.nn.Module:
+    """The module that a class or function makes, or that is there already."""
+    import torch
+
+    if isinstance(found, torch.nn.Module):
+        if arguments:
+            raise UsageError(
+                f"{subject}: it is a module already, which takes no --model-arg",
+                hint=f"leave out --model-arg {next(iter(arguments))}, or name its class",
+                subject=subject,
+            )
+        return found
+    assert callable(found)
+    factory: Callable[..., object] = found
+    _check_arguments(factory, arguments, subject)
+    module = construct(subject, lambda: factory(**arguments))
     if not isinstance(module, torch.nn.Module):
         raise UsageError(
             f"{subject}: it made a {type(module).__name__}, expected a torch.nn.Module",
-            hint="--model-class names a module class, or a function that returns a module",
+            hint=f"{flag} a module class, a function that returns a module, or a module",
             subject=subject,
         )
-    return BuiltModel(module=module, subject=subject, make_example=_find_example(loaded, file, source.batch_size))
-
-
-@contextmanager
-def importable(folder: Path) -> Iterator[None]:
-    """Let the file import its neighbours, as it could if Python ran it."""
-    entry = str(folder)
-    sys.path.insert(0, entry)
-    try:
-        yield
-    finally:
-        sys.path.remove(entry)
-
-
-def load_file(file: Path, what: str = "model") -> ModuleType:
-    """Import a Python file; `what` it defines is for messages.
-
-    Raises:
-        UsageError: no such file, or no Python.
-        CaptureError: importing it raised.
-    """
-    if not file.is_file():
-        raise _no_file(file, what)
-    name = f"_graphbench_model_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{what} file {file}: found suffix {file.suffix!r}, expected .py", subject=str(file))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and Dynamo look a class's module up there
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise CaptureError(
-            f"{what} file {file}: importing it raised {type(error).__name__}: {first_line(error)}",
-            hint="--debug shows the traceback",
-            subject=str(file),
-        ) from error
     return module
 
 
-def _no_file(file: Path, what: str) -> UsageError:
-    """The error for a path that is no file; its hint names files like it, or what is there instead."""
-    near = difflib.get_close_matches(file.name, [path.name for path in file.parent.glob("*.py")], n=3)
-    hint = f"pass the Python file that defines the {what}, from here or with its whole path"
-    if near:
-        hint = f"did you mean {' or '.join(str(file.parent / name) for name in near)}?"
-    elif not file.parent.is_dir():
-        hint = f"there is no folder {file.parent} either"
-    found = "found a folder, expected a Python file" if file.is_dir() else "no such file"
-    return UsageError(f"{what} file {file}: {found}", hint=hint, subject=str(file))
-
-
-def _find_target(loaded: ModuleType, file: Path, target: str) -> Callable[..., object]:
-    found: object = getattr(loaded, target, None)
+def _find_target(loaded: ModuleType, where: str, target: str) -> object:
+    found: object = loaded
+    for part in target.split("."):
+        found = getattr(found, part, None)
     if not callable(found):
         problem = "no such class" if found is None else f"found {type(found).__name__}, expected a class or function"
-        raise UsageError(f"model file {file}: {target}: {problem}", hint=_modules_hint(loaded), subject=target)
+        raise UsageError(f"{where}: {target}: {problem}", hint=_modules_hint(loaded), subject=target)
     return found
 
 
@@ -206,7 +241,7 @@ def _check_arguments(factory: Callable[..., object], arguments: Mapping[str, obj
         ) from error
 
 
-def _find_example(loaded: ModuleType, file: Path, batch_size: int | None) -> Callable[[], object] | None:
+def _find_example(loaded: ModuleType, file: str, batch_size: int | None) -> Callable[[], object] | None:
     """The file's `example_inputs()`, which may take `batch_size`."""
     example: object = getattr(loaded, "example_inputs", None)
     if not callable(example):
@@ -227,7 +262,7 @@ def _find_example(loaded: ModuleType, file: Path, batch_size: int | None) -> Cal
             raise CaptureError(
                 f"{file}: example_inputs() raised {type(error).__name__}: {first_line(error)}",
                 hint="--debug shows the traceback",
-                subject=str(file),
+                subject=file,
             ) from error
         return made
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graphbench.errors import CaptureError, UsageError, first_line
+from graphbench.errors import CaptureError, UsageError, first_line, raised_by
 from graphbench.models.inputs import InputSpec
 from graphbench.models.packages import import_optional
+from graphbench.models.plugins import distribution_of, load_zoo, plugin_zoos
 
 if TYPE_CHECKING:
     import torch
@@ -23,32 +25,47 @@ _SHORTEST_WITHIN, _MOST_WITHIN = 4, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooModel:
-    """A model of a zoo, and the specs of what it is called with; `specs` is empty when those cannot be inferred."""
+    """What a zoo's builder returns: a module on the CPU, and what it is called with.
+
+    Plug-in zoos (`graphbench.models.plugins`) return it too; `graphbench.models.inputs.parse_inputs` makes specs of
+    texts such as `"x=f32[1,3,224,224]"`.
+
+    Attributes:
+        module: the model, with random weights.
+        specs: one input each; those without a name are passed by position. Empty when they cannot be inferred: the
+            user is then asked for them.
+    """
 
     module: torch.nn.Module
-    specs: tuple[InputSpec, ...]
+    specs: tuple[InputSpec, ...] = ()
 
 
-def build_zoo_model(zoo: str, name: str, arguments: Mapping[str, object], *, batch_size: int, train: bool) -> ZooModel:
-    """Build `zoo:name`.
+Builder = Callable[[str, Mapping[str, object], int, bool], ZooModel]
+"""Builds a model from its name in the zoo, `--model-arg` values, the batch size of its inputs, and whether it is to be
+trained: inputs then hold what its loss is computed from."""
 
-    Args:
-        zoo: a key of `ZOOS`.
-        name: the model's name there; for transformers a model type or the name of a configuration class.
-        arguments: for torchvision and timm arguments of the constructor, for transformers fields of the configuration.
-        batch_size: leading size of the inferred inputs.
-        train: whether inputs for a training step are wanted (labels, where the model computes its loss from them).
+
+def zoo_names() -> tuple[str, ...]:
+    """Every zoo that there is, graphbench's own first."""
+    return (*ZOOS, *(name for name in plugin_zoos() if name not in ZOOS))
+
+
+def find_zoo(zoo: str) -> Builder | None:
+    """The builder of a zoo: graphbench's own, else a plug-in's, else `None`.
 
     Raises:
-        UsageError: no such zoo, model or argument.
-        SetupError: the package is missing or does not import.
-        CaptureError: the package's constructor raised.
+        SetupError: a plug-in cannot be used.
     """
-    if zoo not in ZOOS:
-        raise UsageError(
-            f"model {zoo}:{name}: unknown zoo {zoo!r}", hint=f"use one of {', '.join(ZOOS)}", subject=f"{zoo}:{name}"
-        )
-    return ZOOS[zoo](name, arguments, batch_size, train)
+    if zoo in ZOOS:
+        return ZOOS[zoo]
+    plugged_in = load_zoo(zoo)
+    return None if plugged_in is None else partial(_build_plugged_in, zoo, plugged_in)
+
+
+def passed_over(zoo: str) -> str:
+    """What to tell of a plug-in that has the name of one of graphbench's own zoos, "" where none has."""
+    others = distribution_of(zoo) if zoo in ZOOS else ""
+    return f"{zoo}: is graphbench's own zoo; the one of {others} is not used" if others else ""
 
 
 def construct(subject: str, build: Callable[[], Any]) -> Any:
@@ -65,6 +82,21 @@ def construct(subject: str, build: Callable[[], Any]) -> Any:
             hint="check --model-arg; --debug shows the traceback",
             subject=subject,
         ) from error
+
+
+def _build_plugged_in(
+    zoo: str, builder: Any, name: str, arguments: Mapping[str, object], batch_size: int, train: bool
+) -> ZooModel:
+    who = f"{zoo}:{name}: zoo {zoo!r} of {distribution_of(zoo)}"
+    with raised_by(who, hint="check --model-arg; --debug shows the traceback", subject=f"{zoo}:{name}"):
+        built = builder(name, arguments, batch_size, train)
+    if not isinstance(built, ZooModel):
+        raise CaptureError(
+            f"{who} returned a {type(built).__name__}, expected a graphbench.models.zoo.ZooModel",
+            hint=f"tell the authors of {distribution_of(zoo)}",
+            subject=f"{zoo}:{name}",
+        )
+    return built
 
 
 def _unknown(subject: str, name: str, known: Iterable[str], otherwise: str) -> UsageError:
@@ -194,7 +226,7 @@ def _transformers_specs(module: Any, batch_size: int, *, labels: bool) -> tuple[
     return tuple(InputSpec(name=name, dtype="i64", shape=shape, bound=vocabulary) for name in names)
 
 
-ZOOS: Mapping[str, Callable[[str, Mapping[str, object], int, bool], ZooModel]] = {
+ZOOS: Mapping[str, Builder] = {
     "torchvision": _build_torchvision,
     "timm": _build_timm,
     "hf": _build_transformers,

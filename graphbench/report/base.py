@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 DEFAULT_WIDTH = 100
+WIDE_WIDTH = 200
 
 
 class RenderOptions(TypedDict, total=False):
@@ -19,7 +20,8 @@ class RenderOptions(TypedDict, total=False):
 
     `top` rows a table; `sort` key; `wide` for all columns; `width` of a line in characters; `table` for those that
     render one table at a time: `nodes`, `fusions`, `gaps`, `places`, `step`, `breaks` or `opportunities`. `group_by`
-    (`module`, `source` or `shape`) puts a table of groups in the place of nodes and fusions; `depth` cuts module paths.
+    (one of `analysis.group_by.GROUP_BY`) puts a table of groups in the place of nodes and fusions; `depth` cuts module
+    paths.
     """
 
     top: int | None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from graphbench.analysis.break_costs import NO_STEP, BreakCost, BreakRow, break_rows
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.op_list import is_op_list
 from graphbench.measurements import SourceLine
 from graphbench.plaintext import clean
 from graphbench.records import TOLD_FIRST, ProfileRecord
@@ -29,6 +30,8 @@ def break_lines(record: ProfileRecord, digest: Digest | None = None, *, wide: bo
 
     `wide` lists every break, and their texts in full.
     """
+    if is_op_list(record):
+        return list(_notes(record))
     times = sum(entry.count for entry in record.breaks)
     often = f" ({times} times in all)" if times > len(record.breaks) else ""
     lines = [f"graph breaks: {len(record.breaks) or 'none'}{often}; recompiles: {len(record.recompiles)}"]

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from graphbench.analysis.diff import Diff
-from graphbench.analysis.diff_groups import DiffGroupBy, group_diff
+from graphbench.analysis.diff_groups import group_diff
+from graphbench.analysis.group_by import DiffGroupBy
 from graphbench.errors import UsageError
 from graphbench.report.column import Column
 from graphbench.report.csv_report import csv_text

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from graphbench.analysis.diff import Diff
 from graphbench.analysis.diff_fusions import FusionDiffRow
-from graphbench.analysis.diff_groups import DiffGroupBy, group_diff
+from graphbench.analysis.diff_groups import group_diff
+from graphbench.analysis.group_by import DiffGroupBy
 from graphbench.report.column import Column
 from graphbench.report.diff_columns import (
     DIFF_COLUMNS,
@@ -40,7 +41,7 @@ def markdown_diff(result: Diff, *, top: int | None = SHOWN, group_by: DiffGroupB
     Args:
         result: two profiles, compared.
         top: how many rows of what changed are shown before the fold; `None` for all.
-        group_by: sums of nodes in the place of nodes and fusions; on different devices, sums by op stand above them.
+        group_by: sums of nodes in the place of nodes and fusions; on different devices, sums by op type come first.
 
     Raises:
         UsageError: `top` is below 1.
@@ -51,7 +52,7 @@ def markdown_diff(result: Diff, *, top: int | None = SHOWN, group_by: DiffGroupB
     parts += [rows_table(TOTAL_COLUMNS, result.totals)] if result.totals else ["No whole run was measured."]
     counts = [counts_line(result), fusion_counts_line(result)]
     parts += [bullets([line for line in counts if line])]
-    shown_by = group_by or ("op" if result.devices is not None else None)
+    shown_by = group_by or ("op_type" if result.devices is not None else None)
     if shown_by is not None:
         rows, total = group_diff(result, shown_by)
         shown = [*rows[:top], total]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from graphbench.analysis.diff import Diff
-from graphbench.analysis.diff_groups import DiffGroupBy, GroupDiffRow, group_diff
+from graphbench.analysis.diff_groups import GroupDiffRow, group_diff
+from graphbench.analysis.group_by import DiffGroupBy
 from graphbench.analysis.roofline import OVER
 from graphbench.plaintext import clean
 from graphbench.report.base import DEFAULT_WIDTH
@@ -52,14 +53,14 @@ def render_diff(
         top: how many rows a table shows at most; `None` for all.
         width: of a line, in characters.
         every: also rows of which nothing is said but that they are the same, or unclear.
-        group_by: sums of nodes in the place of nodes and fusions; on different devices, sums by op stand above them.
+        group_by: sums of nodes in the place of nodes and fusions; on different devices, sums by op type come first.
 
     Raises:
         UsageError: `top` is below 1.
     """
     lines = [*conditions(result), ""]
     lines += [_draw(TOTAL_COLUMNS, result.totals, width)] if result.totals else ["no whole run was measured"]
-    shown_by = group_by or ("op" if result.devices is not None else None)
+    shown_by = group_by or ("op_type" if result.devices is not None else None)
     if shown_by is not None:
         lines += _groups(result, shown_by, top, width)
     if group_by is None:

@@ -1,4 +1,4 @@
-"""The table of groups: where the time goes by module or by source line."""
+"""The table of groups: where the time goes by module, source line, op type, kernel or shape."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.graph import critical_paths
-from graphbench.analysis.groups import GROUP_BY, GroupBy, GroupRow, group_rows
+from graphbench.analysis.group_by import GROUP_BY, GroupBy
+from graphbench.analysis.groups import GroupRow, group_rows
+from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.views import sort_rows
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
@@ -63,9 +65,17 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     Column(name="no limit", key="unlimited", kind="number", get=lambda row: row.unlimited, shown="csv"),
     Column(name="not counted", key="uncounted", kind="number", get=lambda row: row.uncounted, shown="csv"),
 )
+OF_COMPILED = ("kernels", "removed_bytes", "missing")
+"""Columns that say nothing where nothing was compiled."""
+OF_OPS = "eager, eager bwd: sums of the ops' times alone; groups add up to the total"
 EXPLAINED = (
     "eager, eager bwd: sums of the nodes' times alone; comp., comp. bwd: their parts of the compiled kernels, which "
     "are divided over their nodes by the bytes that each moves in them; groups add up to the total"
+)
+KERNELS_EXPLAINED = (
+    "a row stands for all kernels that differ in their number only; eager, eager bwd: the parts of the nodes' times "
+    "alone that fall to them, by the bytes that each node moves in its kernels; groups add up to the total, nodes of "
+    "several kernels count in each"
 )
 
 LIMITED = (
@@ -75,7 +85,7 @@ LIMITED = (
 
 
 class Grouping(NamedTuple):
-    """How to group: by module, whose paths may be cut, by source line, or by op type and shapes."""
+    """How to group; paths of modules may be cut after `depth` parts."""
 
     by: GroupBy
     depth: int | None
@@ -115,9 +125,11 @@ def shown_groups(
     return f"By {grouping.by} ({count}, sorted by {sort})", [*shown, total]
 
 
-def groups_legend(record: ProfileRecord, total: GroupRow, digest: Digest) -> list[str]:
+def groups_legend(record: ProfileRecord, by: GroupBy, total: GroupRow, digest: Digest) -> list[str]:
     """What the columns are, how much is missing, and the critical paths."""
-    lines = [EXPLAINED]
+    if is_op_list(record):
+        return [OF_OPS]
+    lines = [KERNELS_EXPLAINED if by == "kernel" else EXPLAINED]
     if total.missing:
         times = count_text(total.missing, "time")
         lines.append(f"missing: {times} of nodes and kernels; sums are of the others, without a saving")

@@ -20,6 +20,7 @@ SIDE_BY_SIDE = (
     "eager fwd, eager bwd: the node's forward and backward alone; comp. fwd, comp. bwd: its part of the compiled "
     "kernels, which are divided over their nodes by the bytes that each moves in them"
 )
+EAGER_ONLY = "eager fwd, eager bwd: the node's forward and backward alone"
 DIFFERENTIATES = "∂: backward of"
 UNFUSED = "unfused: the kernel's post-grad nodes one by one, called eagerly"
 RECOMPUTED = "* in part of nodes that another kernel has computed before"
@@ -64,8 +65,9 @@ def legend(rows: Rows, *, many: bool, wide: bool) -> list[str]:
     lines += [f"! {clean(_warning(kind, found, len(measured), wide))}" for kind, found in groups.items()]
     if any(is_unfaithful(entry) for _, entry in measured):
         lines.append("! unfaithful: see the warning above")
-    if any(isinstance(row, NodeRow) and row.has_backward for row in rows):
-        lines.append(SIDE_BY_SIDE)
+    nodes = [row for row in rows if isinstance(row, NodeRow)]
+    if any(row.has_backward for row in nodes):
+        lines.append(SIDE_BY_SIDE if any(row.node.fate.kind != "eager" for row in nodes) else EAGER_ONLY)
     if any(isinstance(row, FusionRow) and any(r.role == "differentiates" for r in row.roles) for row in rows):
         lines.append(DIFFERENTIATES)
     if any(isinstance(row, FusionRow) and row.unfused_ns is not None for row in rows):

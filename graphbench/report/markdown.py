@@ -10,6 +10,7 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
+from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.rows import ProfileRows, profile_rows
 from graphbench.analysis.step_parts import step_parts
@@ -37,7 +38,7 @@ from graphbench.report.opportunities_table import (
     shown_first,
     unknown_lines,
 )
-from graphbench.report.overview import finding_lines, replay_lines, totals_aligns, totals_table
+from graphbench.report.overview import compares_sides, finding_lines, replay_lines, totals_aligns, totals_table
 from graphbench.report.step_table import (
     IDLE_EXPLAINED,
     PLACE_COLUMNS,
@@ -79,23 +80,27 @@ class MarkdownReporter:
         paid = fusion_lines(fusion_totals(record.regions, rows), found.before_after)
         title, *conditions = heading_lines(record)
         parts = [f"# {escape(title)}", _bullets(conditions)]
-        compiled = not nothing_compiled(record)
-        if compiled:
+        compiled, ops = not nothing_compiled(record), is_op_list(record)
+        if compares_sides(record):
             headers, totals = totals_table(found, record.policy.timer)
             parts.append(_table(headers, totals, totals_aligns(headers)))
-        findings = [*finding_lines(record, found, step, fusion=paid, wide=wide), *pay_off_lines(record)]
+        findings = finding_lines(record, found, step, fusion=paid, wide=wide)
+        findings += [] if ops else pay_off_lines(record)
         parts += [_bullets([*replay_lines(record), *findings])]
-        parts += _opportunities(record, rows.fusions, digest, top)
+        parts += [] if ops else _opportunities(record, rows.fusions, digest, top)
         if compiled and grouping is not None:
             parts += _groups(record, grouping, sort, top, wide)
         elif compiled:
             asked = rows.asked_for
-            parts += [*_nodes(record, asked.nodes, sort, top, wide), *_fusions(record, asked, top, wide, digest)]
+            parts += _nodes(record, asked.nodes, sort, top, wide)
+            parts += [] if ops else _fusions(record, asked, top, wide, digest)
         if record.step is not None and step is not None:
             parts += [*_step(record.step, step, top, wide, digest)]
             by_source = grouping is not None and grouping.by == "source"
             parts += _gaps(record, record.step, top, wide, digest, by_source=by_source)
         breaks = break_lines(record, digest, wide=wide)
+        if ops:
+            return "\n\n".join(part for part in [*parts, _bullets(breaks)] if part) + "\n"
         parts += ["## Graph breaks" if step is not None else "## Gaps and graph breaks"]
         parts.append(_bullets(breaks if step is not None else [GAPS_NOT_RECORDED, *breaks]))
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -133,7 +138,7 @@ def _gaps(
 def _groups(record: ProfileRecord, grouping: Grouping, sort: str, top: int | None, wide: bool) -> list[str]:
     digest = Digest()
     _, rows = shown_groups(record, grouping, sort, top, digest)
-    explained = groups_legend(record, rows[-1], digest)
+    explained = groups_legend(record, grouping.by, rows[-1], digest)
     return [f"## By {grouping.by}", _rows(GROUP_COLUMNS, rows, wide), _bullets(explained)]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from graphbench.analysis.clocks import ClockCounts, clock_counts
 from graphbench.analysis.memory import memory_peaks
 from graphbench.analysis.missing import Mismatches, NotMeasured, What, sides
+from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.steps import StepSummary, nothing_compiled
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.analysis.totals import BeforeAfter
@@ -102,9 +103,12 @@ def finding_lines(
     """
     eager_only = nothing_compiled(record)
     timer = record.policy.timer
+    told = [f"warning: {clean(note)}" for note in record.notes if note.startswith(TOLD_FIRST)]
+    told += _clocks(clock_counts(record))
+    if is_op_list(record):
+        return [*told, *_ops(summary), *mismatch_lines(summary.mismatches), *not_measured_lines(summary.not_measured)]
     return [
-        *(f"warning: {clean(note)}" for note in record.notes if note.startswith(TOLD_FIRST)),
-        *_clocks(clock_counts(record)),
+        *told,
         *([nothing_compiled_line(record)] if eager_only else []),
         *(verdict_lines(step, compiled=not eager_only and not _has_foreign_graphs(record)) if step else ()),
         *_host_bound(summary),
@@ -119,6 +123,26 @@ def finding_lines(
         *not_measured_lines(summary.not_measured),
         *_unknown(summary),
     ]
+
+
+def compares_sides(record: ProfileRecord) -> bool:
+    """Whether there is anything compiled to compare with eager: not in an eager step, nor in an op list."""
+    return not nothing_compiled(record) and not is_op_list(record)
+
+
+def _ops(summary: ProfileSummary) -> Iterator[str]:
+    """What an op list took, and that nothing of it was compiled."""
+    count, total = summary.nodes, summary.total
+    sums = [f"Σ isolated {format_duration(total.eager_isolated_ns)}"]
+    backward_ns = total.eager_backward_isolated_ns
+    sums += [f"of backwards {format_duration(backward_ns)}"] if backward_ns is not None else []
+    shared = f" ({count.shared} by an equal op's measurement)" if count.shared else ""
+    states = f", under {len(summary.regions)} ambient states" if len(summary.regions) > 1 else ""
+    yield (
+        f"op list: {count_text(count.captured, 'op')}{states}, {count.timed} timed{shared}, {count.skipped} skipped, "
+        f"{count.failed} failed; {', '.join(sums)}"
+    )
+    yield "op list: every op ran alone and eagerly; nothing was compiled, so that no side is there to compare with"
 
 
 def _has_foreign_graphs(record: ProfileRecord) -> bool:

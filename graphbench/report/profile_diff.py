@@ -6,9 +6,9 @@ import reprlib
 
 from graphbench.analysis.diff import Diff
 from graphbench.analysis.diff_fusions import FusionDiffRow
-from graphbench.analysis.diff_groups import DIFF_GROUP_BY, DiffGroupBy
 from graphbench.analysis.diff_rows import DiffRow
 from graphbench.analysis.diff_totals import DiffTotal
+from graphbench.analysis.group_by import DIFF_GROUP_BY, DiffGroupBy
 from graphbench.arguments import check_type
 from graphbench.errors import UsageError
 from graphbench.report.diff_markdown import SHOWN, markdown_diff
@@ -45,7 +45,7 @@ class ProfileDiff:
         Args:
             top: how many rows per table at most, the largest change first; `None` for all.
             every: also rows that are the same, or unclear.
-            group_by: `"op"` or `"shape"`: sums of nodes instead of rows.
+            group_by: `"module"`, `"source"`, `"op_type"` or `"shape"`: sums of nodes instead of rows.
 
         Raises:
             UsageError: a value of another type, `top` below 1, or no such way to group.
@@ -58,7 +58,7 @@ class ProfileDiff:
 
         Args:
             top: how many rows per table stand before the fold; `None` for all.
-            group_by: `"op"` or `"shape"`: sums of nodes instead of rows.
+            group_by: `"module"`, `"source"`, `"op_type"` or `"shape"`: sums of nodes instead of rows.
 
         Raises:
             UsageError: a value of another type, `top` below 1, or no such way to group.

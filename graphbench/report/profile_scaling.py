@@ -13,6 +13,7 @@ from graphbench.analysis.scaling_rows import NodeScaling
 from graphbench.arguments import check_type
 from graphbench.document import read
 from graphbench.errors import UsageError
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column
 from graphbench.report.csv_report import csv_text
 from graphbench.report.scaling_columns import group_columns, node_columns, plain_value, total_columns
@@ -51,18 +52,20 @@ class ProfileScaling:
         """Whole runs without labels, and their speedup."""
         return self.result.totals
 
-    def table(self, *, top: int | None = SHOWN_ROWS, wide: bool = False) -> str:
+    def table(self, *, top: int | None = SHOWN_ROWS, wide: bool = False, width: int = DEFAULT_WIDTH) -> str:
         """The tables as text.
 
         Args:
             top: how many rows per table at most, what takes most at the largest size first; `None` for all.
             wide: also what every node reads, and its part of compiled kernels.
+            width: of a line, in characters.
 
         Raises:
             UsageError: a value of another type, or `top` below 1.
         """
         check_type("wide", wide, bool)
-        return render_scaling(self.result, top=_checked_top(top), wide=wide)
+        check_type("width", width, int)
+        return render_scaling(self.result, top=_checked_top(top), wide=wide, width=width)
 
     def markdown(self, *, top: int | None = SHOWN_ROWS) -> str:
         """The tables as Markdown.

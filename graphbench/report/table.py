@@ -10,6 +10,7 @@ from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.missing import expected_backwards
+from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.rows import ProfileRows, profile_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
@@ -19,20 +20,28 @@ from graphbench.collector import collector_paused
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
-from graphbench.report.base import DEFAULT_WIDTH, RenderOptions, check_options
+from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH, RenderOptions, check_options
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.grid import Grid, build, draw, wrap
-from graphbench.report.groups_table import GROUP_COLUMNS, Grouping, checked_grouping, groups_legend, shown_groups
+from graphbench.report.groups_table import (
+    GROUP_COLUMNS,
+    OF_COMPILED,
+    Grouping,
+    checked_grouping,
+    groups_legend,
+    shown_groups,
+)
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend, row_name, without_limit
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.opportunities_table import opportunity_lines, pay_off_lines
 from graphbench.report.overview import (
     NAMES_SHOWN,
+    compares_sides,
     finding_lines,
     names_text,
     replay_lines,
@@ -55,7 +64,6 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
-WIDE_WIDTH = 200
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
 
@@ -102,17 +110,20 @@ class _Tables:
         return [
             *heading_lines(record),
             "",
-            *([] if nothing_compiled(record) else [*self.before_after(record, found), ""]),
+            *([*self.before_after(record, found), ""] if compares_sides(record) else []),
             *findings,
-            *pay_off_lines(record),
-            "",
-            *opportunity_lines(record, self.digest, top=self._top, rows=rows.fusions),
+            *([] if is_op_list(record) else self.prospects(record, rows)),
             "",
             *self.rows(record, rows),
             *(self.step(record.step, step) if record.step and step else []),
             *self.gaps(record),
             *break_lines(record, self.digest, wide=self._wide),
         ]
+
+    def prospects(self, record: ProfileRecord, rows: ProfileRows) -> list[str]:
+        """When compiling has paid, and what could make the step faster."""
+        found = opportunity_lines(record, self.digest, top=self._top, rows=rows.fusions)
+        return [*pay_off_lines(record), "", *found]
 
     def before_after(self, record: ProfileRecord, found: ProfileSummary) -> list[str]:
         """The summary of all regions, eager against compiled."""
@@ -126,16 +137,19 @@ class _Tables:
         if self._grouping:
             return [*self.groups(record, self._grouping), ""]
         asked = rows.asked_for
-        return [*self.nodes(record, rows.nodes, asked.nodes), "", *self.fusions(record, rows, asked.fusions), ""]
+        nodes = [*self.nodes(record, rows.nodes, asked.nodes), ""]
+        return nodes if is_op_list(record) else [*nodes, *self.fusions(record, rows, asked.fusions), ""]
 
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
         """The table of groups, in the place of 600 rows that nobody reads; the total stands last."""
         title, rows = shown_groups(record, grouping, self._sort, self._top, self.digest)
-        # Names of shapes are long, and where limits are known the page is narrow.
-        without = ("layers",) if grouping.by == "shape" else ()
+        # Names of shapes and kernels are long, and where limits are known the page is narrow.
+        without = ("layers",) if grouping.by in ("shape", "kernel") else ()
         without = (*without, "speedup") if rows[-1].limit_ns else without
-        grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=() if self._wide else without)
-        return [title, draw(grid, self._width), *groups_legend(record, rows[-1], self.digest)]
+        without = (*without, *OF_COMPILED) if is_op_list(record) else without
+        hidden = without if is_op_list(record) or not self._wide else ()
+        grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=hidden)
+        return [title, draw(grid, self._width), *groups_legend(record, grouping.by, rows[-1], self.digest)]
 
     def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow], asked: Sequence[NodeRow]) -> list[str]:
         """The per-node table of those asked for, its marks explained, and why times and limits are missing."""
@@ -197,6 +211,8 @@ class _Tables:
 
     def gaps(self, record: ProfileRecord) -> list[str]:
         """The gap ops of a recorded step, or that none was recorded."""
+        if is_op_list(record):
+            return []
         if record.step is None:
             return [GAPS_NOT_RECORDED]
         rows = gap_rows(record.step, self.digest)
@@ -223,7 +239,8 @@ class _Tables:
         if self._wide:
             return ()
         told = any(row.limit.bound for row in limited)
-        return ("host", "ratio") if told else ("host",) if record.policy.timer == "wallclock" else ()
+        columns = ("host", "ratio") if told else ("host",) if record.policy.timer == "wallclock" else ()
+        return (*columns, "fate") if is_op_list(record) else columns
 
     def _table(
         self,

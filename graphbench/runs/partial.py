@@ -11,6 +11,7 @@ from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import ProfileFormatError
 from graphbench.measurements import Measurement, Status
 from graphbench.records import (
+    OP_LIST_REGION,
     PARTIAL_NOTE,
     VIEW,
     KernelRecord,
@@ -127,7 +128,8 @@ def region_so_far(book: Book, status: Status, reason: str) -> RegionRecord | Non
     sides = {name: dict(found.rows) for name, found in book.sides.items()}
     calls = {row: count for found in book.sides.values() for row, count in found.calls}
     notes = [note for found in book.sides.values() for note in found.notes]
-    if status == "skipped" and any(found.side.run is not None for found in book.sides.values()):
+    begun = any(found.side.run is not None for found in book.sides.values())
+    if status == "skipped" and (begun or (region.key.startswith(OP_LIST_REGION) and book.units)):
         status, notes = "ok", [*notes, f"not whole: {reason}"]
     return replace(
         region,

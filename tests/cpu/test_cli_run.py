@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 import graphbench
 from graphbench.cli import main
-from graphbench.cli.execute import pick_device, training_loss
+from graphbench.cli.execute import pick_device
 from graphbench.document import read
-from graphbench.errors import CaptureError, GraphbenchError, SetupError, UsageError
+from graphbench.errors import GraphbenchError, SetupError, UsageError
 
 ROOT = Path(__file__).parents[2]
 BUDGET = ["--warmup-ms", "1", "--measure-ms", "2", "--no-progress", "--device", "cpu"]
@@ -251,21 +250,3 @@ def test_unreadable_profile_is_one_message(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "p.json").write_text("{")
     assert main(["show", os.fspath(tmp_path / "p.json")]) == GraphbenchError.exit_code
     assert "p.json" in capsys.readouterr().err
-
-
-# the loss of a training step
-
-
-def test_loss_is_the_models_own_when_it_has_one() -> None:
-    own = torch.tensor(3.0, requires_grad=True)
-    assert training_loss({"loss": own, "logits": torch.ones(2, requires_grad=True)}) is own
-
-
-def test_loss_sums_what_has_a_gradient() -> None:
-    outputs = (torch.full((2,), 2.0, requires_grad=True), [torch.ones(3, requires_grad=True), torch.ones(9)])
-    assert training_loss(outputs).item() == 7.0
-
-
-def test_loss_needs_a_gradient() -> None:
-    with pytest.raises(CaptureError, match="no gradient"):
-        training_loss({"logits": torch.ones(2)})

@@ -11,7 +11,8 @@ from torch import nn
 from graphbench.analysis.costs import node_cost
 from graphbench.analysis.fusion import all_fusion_rows
 from graphbench.analysis.fusion_totals import fusion_totals
-from graphbench.analysis.groups import GroupBy, group_rows
+from graphbench.analysis.group_by import GroupBy
+from graphbench.analysis.groups import group_rows
 from graphbench.analysis.missing import expected_backwards
 from graphbench.analysis.rows import profile_rows
 from graphbench.analysis.shares import TIMED_KINDS

@@ -9,7 +9,8 @@ import pytest
 
 from graphbench import cli, document
 from graphbench.analysis.diff import diff
-from graphbench.analysis.diff_groups import DIFF_GROUP_BY, DiffGroupBy, group_diff
+from graphbench.analysis.diff_groups import group_diff
+from graphbench.analysis.group_by import DIFF_GROUP_BY, DiffGroupBy
 from graphbench.records import NodeRecord, ProfileRecord, Side
 from graphbench.report.diff_markdown import markdown_diff
 from graphbench.report.diff_table import render_diff
@@ -27,7 +28,7 @@ def on(gpu: str, ns: float, gb_per_s: float) -> ProfileRecord:
 
 def test_two_gpus_are_compared_by_op_with_the_part_of_the_limit_that_each_reached() -> None:
     result = diff(on("Small", 1_000.0, 2.0), on("Large", 400.0, 5.0))
-    rows, total = group_diff(result, "op")
+    rows, total = group_diff(result, "op_type")
     for row in (*rows, total):
         assert (row.before_ns, row.after_ns, row.ratio, row.verdict) == (1_000.0, 400.0, 0.4, None)
         assert (row.before_limit, row.after_limit) == (pytest.approx(0.5), pytest.approx(0.5))
@@ -102,7 +103,7 @@ def test_a_shape_that_changed_is_a_group_of_both_shapes_without_a_verdict() -> N
 
 def test_what_has_no_time_on_one_side_is_in_neither_sum_and_counted() -> None:
     before, after = (profile(region([node("a", 10.0), node("a_1", second)])) for second in (5.0, FAILED))
-    ((row,), total) = group_diff(diff(before, after), "op")
+    ((row,), total) = group_diff(diff(before, after), "op_type")
     assert (row.before_ns, row.after_ns, row.left_out, row.verdict) == (10.0, 10.0, 1, "same")
     assert total.left_out == 1
 
@@ -120,10 +121,23 @@ def test_ceilings_of_one_device_that_differ_are_conditions() -> None:
 def test_markdown_of_two_devices_has_the_table_by_op() -> None:
     text = markdown_diff(diff(on("Small", 1_000.0, 2.0), on("Large", 400.0, 5.0)))
     assert text.startswith("### graphbench diff\n\n**another device: Small -> Large; ratios, but no verdicts**\n")
-    assert "#### By op" in text
+    assert "#### By op_type" in text
 
 
 def test_a_limit_that_no_row_can_exceed_is_marked() -> None:
-    text = render_diff(diff(on("Small", 1_000.0, 2.0), on("Small", 1.0, 2.0)), group_by="op")
+    text = render_diff(diff(on("Small", 1_000.0, 2.0), on("Small", 1.0, 2.0)), group_by="op_type")
     assert any("!" in line for line in text.splitlines() if line.startswith("total "))
     assert "!: beyond it, which no row can be" in " ".join(text.split())
+
+
+def test_nodes_of_two_profiles_are_grouped_by_module_with_repeated_layers_in_one_row() -> None:
+    def version(ns: float) -> ProfileRecord:
+        return profile(region([node(f"relu_{i}", ns, module=f"layers.{i}.act", line=1 + i) for i in range(2)]))
+
+    result = diff(version(10.0), version(20.0))
+    assert [(row.group, row.before_ns, row.after_ns) for row in group_diff(result, "module")[0]] == [
+        ("layers.*.act", 20.0, 40.0)
+    ]
+    assert [row.group for row in group_diff(result, "source")[0]] == [
+        f"model.py:{1 + i} x = relu_{i}(x)" for i in range(2)
+    ]

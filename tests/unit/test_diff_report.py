@@ -213,7 +213,7 @@ def test_the_api_gives_rows_as_data_and_both_texts(result: Diff) -> None:
     [
         ({"top": 0}, "top is 0"),
         ({"top": "3"}, "top='3': expected a whole number or None"),
-        ({"group_by": "module"}, "cannot group by 'module'"),
+        ({"group_by": "kernel"}, "cannot group by 'kernel'"),
     ],
     ids=str,
 )
@@ -239,7 +239,9 @@ def files(monkeypatch: pytest.MonkeyPatch) -> None:
         ((), "compiled forward faster"),
         (("--top", "1"), "compiled forward faster"),
         (("--all",), "compiled forward faster"),
-        (("--group-by", "op"), "compiled forward faster"),
+        (("--group-by", "op_type"), "compiled forward faster"),
+        (("--group-by", "module"), "compiled forward faster"),
+        (("--group-by", "source"), "compiled forward faster"),
         (("--format", "markdown"), "### graphbench diff"),
         (("--format", "json"), "{"),
         (("--format", "csv"), "region,name"),
@@ -261,10 +263,10 @@ def test_the_command_prints_every_format(
         ("--table", "nodes"),
         ("--format", "csv", "--all"),
         ("--format", "json", "--top", "3"),
-        ("--format", "json", "--group-by", "op"),
-        ("--format", "csv", "--table", "gaps", "--group-by", "op"),
+        ("--format", "json", "--group-by", "op_type"),
+        ("--format", "csv", "--table", "gaps", "--group-by", "op_type"),
         ("--top", "0"),
-        ("--group-by", "module"),
+        ("--group-by", "kernel"),
     ],
     ids=" ".join,
 )

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from graphbench.analysis.fusion import fusion_rows
-from graphbench.analysis.groups import NO_OWNER, NO_SOURCE, TOP_LEVEL, GroupBy, GroupRow, fold_layers, group_rows
+from graphbench.analysis.group_by import GROUP_BY, GroupBy
+from graphbench.analysis.group_homes import NO_KERNEL, NO_OWNER, NO_SOURCE, TOP_LEVEL, fold_layers, kernel_family
+from graphbench.analysis.groups import GroupRow, group_rows
 from graphbench.api import Profile
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement, SourceLine
-from graphbench.records import Fate, FateKind, NodeRecord, ProfileRecord, RegionRecord
+from graphbench.records import Fate, FateKind, KernelKind, NodeRecord, ProfileRecord, RegionRecord
 from graphbench.report.csv_report import CsvReporter
 from graphbench.report.json_report import JsonReporter
 from graphbench.report.markdown import MarkdownReporter
@@ -79,7 +81,7 @@ def test_a_kernel_of_two_groups_is_counted_in_both_and_its_time_divided() -> Non
     assert (found["h.*.mlp"].compiled_ns, found["norm"].compiled_ns) == (18.0, 3.0)
 
 
-@pytest.mark.parametrize("by", ["module", "source"])
+@pytest.mark.parametrize("by", GROUP_BY)
 def test_groups_add_up_to_the_ungrouped_tables(by: GroupBy) -> None:
     found, total = group_rows(sample(), by)
     kernels_ns = sum(row.fused_ns or 0.0 for row in fusion_rows(sample().regions[0]))
@@ -123,7 +125,7 @@ def test_a_kernel_for_a_node_that_the_region_does_not_have_is_nobodys() -> None:
 
 
 @pytest.mark.parametrize("name", ["t5.training", "swin.training", "resnet.inference"])
-@pytest.mark.parametrize(("by", "depth"), [("module", None), ("module", 2), ("source", None)])
+@pytest.mark.parametrize(("by", "depth"), [*((by, None) for by in GROUP_BY), ("module", 2)])
 def test_groups_of_recorded_models_add_up_to_their_nodes_and_kernels(name: str, by: GroupBy, depth: int | None) -> None:
     (recorded,) = regions(read(PROVENANCE / f"{name}.json.gz"))
     nodes = [dataclasses.replace(entry, isolated=steady(7.0 + i)) for i, entry in enumerate(recorded.nodes)]
@@ -137,6 +139,85 @@ def test_groups_of_recorded_models_add_up_to_their_nodes_and_kernels(name: str, 
     )
     backward_ns = sum(3.0 + i for i, entry in enumerate(kernels) if entry.phase == "backward")
     assert sum(row.compiled_backward_ns or 0.0 for row in found) == pytest.approx(backward_ns)
+
+
+# by op type and by kernel
+
+
+def repeated() -> ProfileRecord:
+    """Two layers of two ops, each op a kernel, and one node that no kernel runs; trained."""
+    nodes = [
+        dataclasses.replace(node(f"gelu_{i}", 10.0, op_type="gelu", backward=20.0), module=f"h.{i}") for i in range(2)
+    ]
+    nodes += [dataclasses.replace(node(f"mm_{i}", 30.0, op_type="mm"), module=f"h.{i}") for i in range(2)]
+    nodes.append(node("sin", 7.0, fate=Fate(kind="folded")))
+    kernels = [
+        *(kernel(f"triton_poi_fused_gelu_{3 * i}", 4.0, handle=i, roles=(executes(f"gelu_{i}"),)) for i in range(2)),
+        *(kernel("mm", 25.0, kind="extern", handle=9 + i, roles=(executes(f"mm_{i}"),)) for i in range(2)),
+        kernel("triton_poi_fused_gelu_5", 8.0, handle=5, phase="backward", roles=(differentiates("gelu_0"),)),
+        kernel("triton_poi_fused_gelu_6", 8.0, handle=6, phase="backward", roles=(differentiates("gelu_1"),)),
+    ]
+    return profile(region(nodes, kernels))
+
+
+def test_ops_of_one_type_are_one_row() -> None:
+    found = {row.group: row for row in group_rows(repeated(), "op_type")[0]}
+    assert {name: (row.nodes, row.layers, row.eager_ns) for name, row in found.items()} == {
+        "gelu": (2, 2, 20.0),
+        "mm": (2, 2, 60.0),
+        "sin": (1, 1, 7.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "family"),
+    [
+        ("triton_poi_fused_gelu_12", "triton", "triton_poi_fused_gelu"),
+        ("cpp_fused_add_0", "cpp", "cpp_fused_add"),
+        ("triton_tem_fused_mm_3", "template", "triton_tem_fused_mm"),
+        ("swiglu_v2_1", "user-triton", "swiglu_v2"),
+        ("library_mm_2", "extern", "library_mm_2"),
+        ("mylib.op_2", "custom", "mylib.op_2"),
+    ],
+)
+def test_a_kernels_number_is_left_out_where_inductor_added_it(name: str, kind: KernelKind, family: str) -> None:
+    assert kernel_family(name, kind) == family
+
+
+def test_kernels_that_differ_in_their_number_are_one_row() -> None:
+    row = {row.group: row for row in group_rows(repeated(), "kernel")[0]}["triton_poi_fused_gelu"]
+    assert (row.kernels, row.nodes) == (4, 2)
+    assert (row.eager_ns, row.eager_backward_ns) == (20.0, 40.0)
+    assert (row.compiled_ns, row.compiled_backward_ns) == (8.0, 16.0)
+
+
+def test_a_node_without_a_kernel_is_in_a_group_of_its_own() -> None:
+    row = {row.group: row for row in group_rows(repeated(), "kernel")[0]}[NO_KERNEL]
+    assert (row.nodes, row.kernels, row.eager_ns, row.compiled_ns) == (1, 0, 7.0, 0.0)
+
+
+def test_a_node_of_two_kernels_is_divided_by_the_bytes_that_it_moves_and_counted_once_in_the_total() -> None:
+    kernels = [
+        kernel("triton_a_0", 3.0, roles=(executes("sort", 30),)),
+        kernel("triton_b_1", 1.0, handle=1, roles=(executes("sort", 10),)),
+    ]
+    rows, total = group_rows(profile(region([node("sort", 8.0)], kernels)), "kernel")
+    assert [(row.group, row.nodes, row.eager_ns) for row in rows] == [("triton_a", 1, 6.0), ("triton_b", 1, 2.0)]
+    assert (total.nodes, total.eager_ns) == (1, 8.0)
+
+
+def test_eager_time_by_kernel_is_that_of_the_fusion_table() -> None:
+    found = {row.group: row for row in group_rows(sample(), "kernel")[0]}
+    fusions = {row.name: row.eager.p50_ns for row in fusion_rows(sample().regions[0]) if row.eager}
+    both = {name: (row.eager_ns or 0.0) + (row.eager_backward_ns or 0.0) for name, row in found.items()}
+    assert {name: both[name] for name in fusions} == fusions
+
+
+def test_the_table_by_kernel_says_what_a_row_is() -> None:
+    text = Profile(repeated()).table(group_by="kernel")
+    assert "By kernel (3, sorted by cost)" in text
+    assert "a row stands for all kernels that differ in their number only" in " ".join(text.split())
+    assert "## By kernel" in MarkdownReporter().render(repeated(), group_by="kernel")
 
 
 def only_group(made: RegionRecord) -> GroupRow:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from graphbench.analysis.fusion import all_fusion_rows
-from graphbench.analysis.groups import GroupBy, GroupRow, group_rows
+from graphbench.analysis.group_by import GroupBy
+from graphbench.analysis.groups import GroupRow, group_rows
 from graphbench.analysis.unfused import unfused_times
 from graphbench.api import Profile
 from graphbench.records import ProfileRecord

@@ -36,7 +36,7 @@ def test_a_run_that_cannot_even_be_noted_leaves_nothing(temporary: Path, monkeyp
 
 
 def test_a_run_that_measured_nothing_leaves_nothing(temporary: Path) -> None:
-    with told(RunDirectory.begin(None, WORDS, (), force=False), None, "/"):
+    with told(RunDirectory.begin(None, WORDS, (), force=False), ()):
         pass
     assert list(temporary.iterdir()) == []
 
@@ -44,14 +44,14 @@ def test_a_run_that_measured_nothing_leaves_nothing(temporary: Path) -> None:
 def test_a_journal_that_cannot_be_read_hides_no_error(tmp_path: Path) -> None:
     run = RunDirectory.begin(tmp_path / "out", WORDS, (), force=False)
     run.journal.clear()
-    with pytest.raises(ZeroDivisionError), told(run, None, "/"):
+    with pytest.raises(ZeroDivisionError), told(run, ()):
         raise ZeroDivisionError
     assert run.journal.fd < 0
 
 
 def test_a_journal_whose_lines_are_damaged_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = RunDirectory.begin(tmp_path / "out", WORDS, (), force=False)
-    with told(run, None, "/"):
+    with told(run, ()):
         run.journal.append(Begun(region="r0", kind="isolated", row="relu"))
         content = bytearray(run.journal.path.read_bytes())
         content[-5] ^= 1

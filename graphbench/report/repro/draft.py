@@ -10,6 +10,7 @@ from graphbench.records import KernelRecord, NodeRecord, Phase, PostGradNode, Re
 from graphbench.report.repro import expressions
 from graphbench.report.repro.bounds import Step
 from graphbench.report.repro.expressions import NotRebuilt, variable
+from graphbench.torch_names import DTYPES, op_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +83,10 @@ class Draft:
         Raises:
             NotRebuilt: it checks them, and a script's are synthetic.
         """
-        if expressions.op_name(callee).startswith("_assert"):
+        if op_name(callee).startswith("_assert"):
             raise NotRebuilt("it checks values, and those of a script are synthetic")
         args, kwargs = expressions.parts(arguments)
-        self.steps.append(Step(result=result, op=expressions.op_name(callee), args=args, kwargs=dict(kwargs)))
+        self.steps.append(Step(result=result, op=op_name(callee), args=args, kwargs=dict(kwargs)))
 
     def _tensor(self, name: str, spec: TensorSpec, *, leaf: bool) -> str:
         if name not in self.tensors:
@@ -129,14 +130,18 @@ def node_draft(region: RegionRecord, node: NodeRecord, *, backward: bool = False
         raise NotRebuilt("it sets state only and is no timed row")
     if backward and not any(spec.requires_grad for spec in node.outputs):
         raise NotRebuilt("it has no backward: none of its results requires grad")
+    return _one_call(Draft(node_sources(region)), node)
+
+
+def node_sources(region: RegionRecord) -> dict[str, Source]:
+    """What the nodes of a region may read, by name: its inputs, and what other nodes compute."""
     inputs = {
         entry.name: Source(
             outputs=() if entry.spec is None else (entry.spec,), value=entry.value, leaf=entry.kind == "parameter"
         )
         for entry in region.inputs
     }
-    nodes = {entry.name: Source(outputs=entry.outputs, made_by=entry) for entry in region.nodes}
-    return _one_call(Draft({**inputs, **nodes}), node)
+    return {**inputs, **{entry.name: Source(outputs=entry.outputs, made_by=entry) for entry in region.nodes}}
 
 
 def post_grad_draft(region: RegionRecord, node: PostGradNode) -> Draft:
@@ -246,7 +251,7 @@ class _Body:
 
 def _check(name: str, spec: TensorSpec) -> None:
     shown = name[:80]
-    if spec.dtype not in expressions.DTYPES:
+    if spec.dtype not in DTYPES:
         raise NotRebuilt(f"{shown!r} is a tensor of {spec.dtype[:40]!r}, which no script can build")
     expressions.device(spec.device)
     if len(spec.stride) != len(spec.shape):

@@ -11,39 +11,13 @@ from typing import Any, Final, cast
 from graphbench.errors import UsageError
 from graphbench.measurements import JsonValue
 from graphbench.plaintext import quoted
+from graphbench.torch_names import DTYPES, FORMATS, LAYOUTS, function_problem, is_method
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-DTYPES: Final = _words(
-    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 "
-    "complex64 complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
-)
-_LAYOUTS: Final = _words("strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc jagged")
-_FORMATS: Final = _words("contiguous_format preserve_format channels_last channels_last_3d")
-_ENUMS: Final = {"dtype": DTYPES, "layout": _LAYOUTS, "memory_format": _FORMATS}
+_ENUMS: Final = {"dtype": DTYPES, "layout": LAYOUTS, "memory_format": FORMATS}
 _DEVICE: Final = re.compile(r"(cpu|cuda|xpu|mps|hpu|meta)(:\d{1,4})?")
 _STRING: Final = re.compile(r"[A-Za-z0-9_ ,.:>-]{0,200}")  # equations, modes and devices; no path goes in
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,80}")
-_FUNCTION: Final = re.compile(
-    r"torch\.((nn\.functional|functional|special|fft|linalg|_VF|_C\._nn|_C\._fft|_C\._linalg|_C\._special)\.)?(?!__)"
-    r"[a-z_]\w{0,80}"
-    r"|torch\.ops\.(aten|prims)\.\w{1,80}(\.\w{1,80})?",
-    re.ASCII,
-)
-_NO_OP: Final = re.compile(
-    r"load|save|file|compile|import|export|package|hub|jit|script|module|register|library|storage|cdata|dlpack|buffer|"
-    r"multiprocessing"
-)
-_ATTRIBUTES: Final = _words("T mT H mH real imag shape dtype device ndim")
-_OPERATORS: Final = _words(
-    "abs add and_ eq floordiv ge getitem gt iadd iand ifloordiv imod imul inv invert ior ipow isub "
-    "itruediv ixor le lt matmul mod mul ne neg not_ or_ pos pow setitem sub truediv xor lshift rshift "
-    "imatmul"
-)
-_DUNDERS: Final = frozenset(f"__{name.strip('_')}__" for name in _OPERATORS)
+_ATTRIBUTES: Final = frozenset(["T", "mT", "H", "mH", "real", "imag", "shape", "dtype", "device", "ndim"])
 _TAKEN: Final = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "torch", "operator"}
 Resolve = Callable[[str], str]
 """Turns the name of a node into the expression for its value."""
@@ -112,7 +86,7 @@ def call(op: str, callee: str, arguments: JsonValue, resolve: Resolve) -> str:
     words = [expression(entry, resolve) for entry in args]
     words += [f"{_keyword(key)}={expression(entry, resolve)}" for key, entry in kwargs]
     if op == "call_method":
-        if not _is_method(callee) or not args:
+        if not is_method(callee) or not args:
             raise NotRebuilt(f"{_quoted(callee)} is called, which is no method of a tensor")
         return f"{words[0]}.{callee}({', '.join(words[1:])})"
     if op != "call_function":
@@ -120,12 +94,6 @@ def call(op: str, callee: str, arguments: JsonValue, resolve: Resolve) -> str:
     if callee in ("getattr", "builtins.getattr") and len(args) == 2 and not kwargs and args[1] in _ATTRIBUTES:
         return f"{words[0]}.{args[1]}"
     return f"{_function(callee)}({', '.join(words)})"
-
-
-def op_name(callee: str) -> str:
-    """`addmm` of `torch.ops.aten.addmm.default`, `linear` of `torch._C._nn.linear`, `relu` of the method `relu`."""
-    words = callee.split(".")
-    return words[3] if callee.startswith("torch.ops.") and len(words) > 3 else words[-1]
 
 
 def parts(arguments: JsonValue) -> tuple[list[JsonValue], list[tuple[str, JsonValue]]]:
@@ -163,23 +131,10 @@ def device(name: str) -> str:
 
 
 def _function(callee: str) -> str:
-    name = callee.removeprefix("_operator.").removeprefix("operator.")
-    if name != callee:
-        if name not in _OPERATORS:
-            raise NotRebuilt(f"operator.{_quoted(name)} is called, which is no operation on tensors")
-        return f"operator.{name}"
-    if callee.startswith("torch.ops.higher_order."):
-        raise NotRebuilt(f"{_quoted(callee)} runs graphs or kernels that a profile does not hold")
-    if callee.startswith("torch.ops.") and not _FUNCTION.fullmatch(callee):
-        raise NotRebuilt(f"{_quoted(callee)} is a custom op: a script that needs only torch cannot call it")
-    if not _FUNCTION.fullmatch(callee) or _NO_OP.search(op_name(callee)):
-        raise NotRebuilt(f"{_quoted(callee) or 'an unnamed function'} is called, which is no op of torch")
-    return callee
-
-
-def _is_method(name: str) -> bool:
-    plain = _NAME.fullmatch(name) and not name.startswith("__") and not keyword.iskeyword(name)
-    return bool(plain and not _NO_OP.search(name)) or name in _DUNDERS
+    problem = function_problem(callee)
+    if problem:
+        raise NotRebuilt(problem)
+    return callee.replace("_operator.", "operator.", 1) if callee.startswith("_operator.") else callee
 
 
 def _sequence(kind: str, items: list[str]) -> str:

@@ -7,7 +7,8 @@ from typing import Final
 
 from graphbench.measurements import JsonValue
 from graphbench.records import Ambient, NodeRecord, RegionRecord
-from graphbench.report.repro.expressions import DTYPES, NotRebuilt, device, parts
+from graphbench.report.repro.expressions import NotRebuilt, device, parts
+from graphbench.torch_names import DTYPES
 
 FLAGS: Final = {
     "cudnn.enabled": "cudnn.enabled",

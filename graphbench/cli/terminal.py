@@ -1,0 +1,74 @@
+"""What standard output is: how wide a line may be, and whether colours are understood; the flags that say otherwise."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from typing import Final, Literal, get_args
+
+ColorChoice = Literal["auto", "always", "never"]
+COLOR_CHOICES: Final[tuple[ColorChoice, ...]] = get_args(ColorChoice)
+MIN_WIDTH: Final = 60
+"""Below it tables are no tables any more; a narrower terminal breaks lines itself."""
+
+
+def add_terminal_flags(group: argparse._ActionsContainer) -> None:
+    """Declare `--width` and `--color`."""
+    group.add_argument(
+        "--width",
+        type=width_argument,
+        metavar="N",
+        help=f"characters of a line, at least {MIN_WIDTH}; default: those of the terminal, 100 elsewhere and in files",
+    )
+    group.add_argument(
+        "--color",
+        choices=COLOR_CHOICES,
+        default="auto",
+        help="auto: on a terminal, unless NO_COLOR is set, and wherever FORCE_COLOR is; never in files; "
+        "default: %(default)s",
+    )
+
+
+def width_argument(text: str) -> int:
+    """An argument that is a number of characters in which a table can be drawn."""
+    value = int(text) if text.strip().isdecimal() else 0
+    if value < MIN_WIDTH:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, at least {MIN_WIDTH}")
+    return value
+
+
+def terminal_width() -> int | None:
+    """Characters of a line of the terminal that standard output is, at least `MIN_WIDTH`; `None` where it is none.
+
+    Source: `shutil.get_terminal_size`, which asks `COLUMNS` first; 0 stands for a size that is not known.
+    """
+    if not _is_terminal():
+        return None
+    columns = shutil.get_terminal_size(fallback=(0, 0)).columns
+    return max(MIN_WIDTH, columns) if columns else None
+
+
+def wants_color(choice: ColorChoice) -> bool:
+    """Whether to print colours. What was asked for on the command line counts more than the environment."""
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return _is_terminal() and os.environ.get("TERM") != "dumb"
+
+
+def painted(text: str, choice: ColorChoice) -> str:
+    """A report with colours, where they are wanted."""
+    if not wants_color(choice):
+        return text
+    from graphbench.report.paint import paint
+
+    return paint(text)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
