@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 SYNTAX = """an input is NAME=DTYPE[SIZES], for instance
         x=f32[16,3,224,224]  or  input_ids=i64[1,128]<32000
         NAME= may be left out: such inputs go by position, in the order given
-        DTYPE is one of f16 bf16 f32 f64 c64 f8e4m3fn f8e5m2 i8 i16 i32 i64 u8 bool
+        DTYPE is one of f16 bf16 f32 f64 c64 f8e4m3fn f8e5m2
+        i8 i16 i32 i64 u8 bool
         SIZES are separated by commas; [] is a scalar
         <N     for integers: values from 0 to N-1; without it 0 and 1
         >=M<N  values from M to N-1
-        several inputs in one text are separated by spaces, as  "ids=i64[1,128]<1000 mask=i64[1,128]"  is two"""
+        several inputs in one text are separated by spaces:
+        --example-inputs "ids=i64[1,128]<1000 mask=i64[1,128]"  is one set"""
 
 FROM_PYTHON = """not Python: {"ids": torch.randint(0, 1000, (1, 128))} is written  ids=i64[1,128]<1000
         """
