@@ -39,6 +39,7 @@ TOLD_FIRST = (SHARED_CPU_NOTE, PARTIAL_NOTE)  # how notes begin without which th
 VIEW = "a view"  # why a post-grad node has no time: it moves nothing
 NOT_SELECTED = "not selected"  # why a row was left out that nobody asked for
 NO_TENSOR = "computes no tensor"  # why an op on sizes has no time: nothing is missing
+BY_HAND = "needs manual benchmark"  # of a call that cannot be repeated on copies; then `: op: why`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

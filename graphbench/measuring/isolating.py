@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import fx
 
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import NO_BATCH
-from graphbench.errors import DoesNotFitError, GraphbenchError, first_line
+from graphbench.errors import DoesNotFitError, GraphbenchError, IsolationError, RaisedError, first_line
 from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
@@ -21,7 +20,8 @@ from graphbench.isolate.compare import NEW_NAN
 from graphbench.isolate.costs import Span, counting
 from graphbench.isolate.specs import unit_key
 from graphbench.measurements import Comparison, Measurement, Work
-from graphbench.measuring.collectives import COLLECTIVE, is_collective
+from graphbench.measuring.collectives import COLLECTIVE, waits_for_ranks
+from graphbench.measuring.custom_calls import ByHand, CustomCall, refused, stamped, without_backward
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.options import Timers
 from graphbench.measuring.spending import TIME_UP, Key, Purse
@@ -65,14 +65,10 @@ class Call:
         """The tensors among its arguments."""
         return tensors_of((self.args, dict(self.kwargs)))
 
-
-def waits_for_ranks(call: Call) -> bool:
-    """Whether a call is a collective, or runs a graph that calls one, as the body of a checkpoint."""
-    bodies = [argument for argument in call.args if isinstance(argument, fx.GraphModule)]
-    graphs = [module for body in bodies for module in body.modules() if isinstance(module, fx.GraphModule)]
-    return is_collective(call.function) or any(
-        is_collective(node.target) for graph in graphs for node in graph.graph.nodes
-    )
+    @property
+    def custom(self) -> CustomCall:
+        """How its op stands to being repeated."""
+        return CustomCall.of(self.function, self.args, self.kwargs, self.identity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,7 @@ class Isolator:
     `guard` turns what units do into rows; `book` has what is known already, and is told what is found. A call whose
     copies would not fit into `budget` is skipped: one shared with another isolator, or the policy's. Only `wanted` rows
     are isolated, all where it is `None`, and nothing any more once `purse` is empty; `again` are rows that are measured
-    though they are known. `watch` is told the row that comes next.
+    though they are known. `watch` is told the row that comes next. `by_hand` knows which calls cannot be repeated.
     """
 
     device: torch.device
@@ -116,6 +112,7 @@ class Isolator:
     again: set[Key] = field(default_factory=set)
     budget: MemoryBudget = field(init=False)
     done: dict[tuple[object, ...], tuple[str, Verdict]] = field(default_factory=dict)
+    by_hand: ByHand = field(default_factory=ByHand)
 
     def __post_init__(self) -> None:
         """Take the policy's budget where none is shared."""
@@ -131,7 +128,7 @@ class Isolator:
         Returns:
             The real call's result, and the verdict. What is raised comes from the real call or from comparing with it.
         """
-        if waits_for_ranks(call):
+        if waits_for_ranks(call.function, call.args):
             return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
         if not self._is_wanted(call.row):
             return _not_isolated(call, real, NOT_SELECTED)
@@ -149,7 +146,9 @@ class Isolator:
             result, verdict.counted = _counted(call, real)
             verdict.measurement = replace(verdict.measurement, work=verdict.counted.work)
             if unit is not None and verdict.measurement.status == "ok":
-                verdict.measurement = _faithful(verdict.measurement, _compared(unit, result))
+                fidelity = _compared(unit, result)
+                by_hand = self.by_hand.differing(call.custom, fidelity)
+                verdict.measurement = by_hand or _faithful(verdict.measurement, fidelity)
         except Exception:
             self._note("isolated", call.row, key, verdict)
             raise
@@ -226,7 +225,7 @@ class Isolator:
         Args:
             call: the call, with arguments like those that it had.
         """
-        if waits_for_ranks(call):
+        if waits_for_ranks(call.function, call.args):
             return Measurement(status="skipped", reason=COLLECTIVE)
         if not self._is_wanted(call.row):
             return Measurement(status="skipped", reason=NOT_SELECTED)
@@ -251,7 +250,7 @@ class Isolator:
             A measurement, skipped for a call without backward. `shared_with` names the row whose backward was measured
             in this one's place.
         """
-        if waits_for_ranks(call):
+        if waits_for_ranks(call.function, call.args):
             return Measurement(status="skipped", reason=COLLECTIVE)
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in call.tensors):
             return Measurement(status="skipped", reason=NO_BACKWARD)
@@ -265,13 +264,15 @@ class Isolator:
             return Measurement(status="skipped", reason=TIME_UP)
         self.guard.settle(self.device)
         self._begin("backward", call.row)
-        measurement = self._alone(lambda _: self._backward(call))
+        measurement = self._alone(call, lambda _: self._backward(call))
         self._note("backward", call.row, key, Verdict(measurement))
         return measurement
 
     def _backward(self, call: Call) -> Measurement:
         def ready() -> BackwardUnit:
-            unit = BackwardUnit(call.row, call.function, call.args, call.kwargs, values=self.policy.values)
+            unit = BackwardUnit(
+                call.row, call.function, call.args, call.kwargs, values=self.policy.values, bench=call.custom.bench
+            )
             if unit.has_backward:
                 unit.trial()
             return unit
@@ -281,7 +282,7 @@ class Isolator:
         with backward_on_this_thread():
             unit = ready()
             if not unit.has_backward:
-                return Measurement(status="skipped", reason=NO_BACKWARD)
+                return without_backward(call.custom, NO_BACKWARD)
             measurement = self._batched(self._timed(unit), unit, ready, nbytes)
             with counting() as counter:
                 work = counter.work(unit.run())
@@ -304,13 +305,13 @@ class Isolator:
                     units.clear()  # its copies are in the way of the next attempt
                 raise
 
-        measurement = _stamped(call, self._alone(timed))
+        measurement = _stamped(call, self._alone(call, timed))
         if not units:
             return None, Verdict(measurement)
         return units[0], Verdict(measurement, units[0].is_view, units[0].has_effect)
 
-    def _alone(self, timed: Callable[[int | None], Measurement]) -> Measurement:
-        """What `timed(stream)` measures, or a failed measurement that says what it raised."""
+    def _alone(self, call: Call, timed: Callable[[int | None], Measurement]) -> Measurement:
+        """What `timed(stream)` measures, or a measurement that says why nothing could be."""
 
         def on_own_stream() -> Measurement:
             with _own_stream(self.device) as stream:
@@ -318,11 +319,16 @@ class Isolator:
 
         if self.guard.lost:
             return Measurement(status="skipped", reason=self.guard.reason)
+        by_hand = self.by_hand.untried(call.custom)
+        if by_hand is not None:
+            return by_hand
         rng = RngState(self.device)
         try:
-            return self.guard.attempt(self.device, on_own_stream)
+            return stamped(call.custom, self.guard.attempt(self.device, on_own_stream))
         except DoesNotFitError as error:
             return Measurement(status="skipped", reason=error.message)
+        except (IsolationError, RaisedError) as error:
+            return refused(call.custom, error.message)
         except GraphbenchError as error:
             return Measurement(status="failed", reason=error.message)
         finally:
@@ -371,6 +377,7 @@ class Isolator:
             device=self.device,
             draws_apart="_scaled_dot_product" in call.row,
             undefined=not UNDEFINED.isdisjoint(_names(call)),
+            bench=call.custom.bench,
         )
 
 

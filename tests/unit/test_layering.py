@@ -22,6 +22,7 @@ RANKS = {
     "host_memory": 0,
     "measurements": 1,
     "arguments": 1,
+    "bench_protocol": 1,
     "collector": 1,
     "jsonvalues": 1,
     "files": 1,
