@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any, Final, Protocol, runtime_checkable
 
 BENCH: Final = "__graphbench_bench__"
 """The attribute that graphbench looks for."""
@@ -25,12 +22,6 @@ class BenchInputs:
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-
-    def tensors(self) -> list[torch.Tensor]:
-        """The tensors among them, in order, those in lists included."""
-        from graphbench.tensors import tensors_of  # which imports torch; the protocol does not
-
-        return tensors_of((self.args, dict(self.kwargs)))
 
 
 @runtime_checkable
