@@ -52,6 +52,7 @@ class BackwardUnit:
         bench: CustomBench | None = None,
     ) -> None:
         self.name = name
+        self.values: ValuePolicy = "synthetic"  # its tangents are
         self.may_launch_nothing = False
         self.needs_restore = False
         pool = TensorPool((args, dict(kwargs)))

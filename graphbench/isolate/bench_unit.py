@@ -11,7 +11,7 @@ from graphbench.errors import IsolationError
 from graphbench.isolate.compare import compare_trees
 from graphbench.isolate.custom_ops import CustomBench
 from graphbench.isolate.pool import BlockKey, TensorPool
-from graphbench.isolate.values import synthesize
+from graphbench.isolate.values import is_drawn, synthesize
 from graphbench.measurements import Comparison, ValuePolicy
 from graphbench.tensors import device_allocations, device_of, shares_storage, tensor_version, tensors_of
 
@@ -30,7 +30,7 @@ class BenchUnit:
         kwargs: keyword arguments, likewise.
         written: originals known to be written (a kernel's output arguments); what else changes is found by the trial.
         with_grad: let copies require grad where the originals do.
-        values: `captured` keeps the originals' values.
+        values: `captured` keeps the originals' values; so does `synthetic` where there is nothing to draw.
         device: where a call without tensor arguments runs.
         undefined: the result's values are undefined (`empty_like`): only shapes and strides are compared.
         draws_apart: integer results are bookkeeping of the random generator, which differs from call to call.
@@ -63,9 +63,10 @@ class BenchUnit:
         self._draws_apart = draws_apart
         self._with_grad = with_grad = with_grad and bench is None
         self._undefined = undefined
-        self._comparable = values == "captured"
+        self.values = values if any(map(is_drawn, self._originals)) else "captured"
+        self._comparable = self.values == "captured"
         self._pool = TensorPool((args, dict(kwargs)))
-        if values == "synthetic":
+        if self.values == "synthetic":
             self._pool.fill(synthesize)
         self._autocast = torch.is_autocast_enabled(self._device.type)
         self._args, self._kwargs = self._pool.tree(with_grad=with_grad)

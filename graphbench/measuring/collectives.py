@@ -24,10 +24,10 @@ def is_collective(function: object) -> bool:
 
 def waits_for_ranks(function: object, args: tuple[Any, ...]) -> bool:
     """Whether a call is of a collective, or runs a graph that calls one, as the body of a checkpoint."""
-    return is_collective(function) or any(is_collective(node.target) for node in _body_nodes(args))
+    return is_collective(function) or any(is_collective(node.target) for node in body_nodes(args))
 
 
-def _body_nodes(args: tuple[Any, ...]) -> list[fx.Node]:
+def body_nodes(args: tuple[Any, ...]) -> list[fx.Node]:
     """All nodes of the graphs among a call's arguments, and of those inside them."""
     bodies = [argument for argument in args if isinstance(argument, fx.GraphModule)]
     graphs = [module for body in bodies for module in body.modules() if isinstance(module, fx.GraphModule)]

@@ -19,10 +19,11 @@ from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.compare import NEW_NAN
 from graphbench.isolate.costs import Span, counting
 from graphbench.isolate.specs import unit_key
-from graphbench.measurements import Comparison, Measurement, Work
+from graphbench.measurements import Comparison, Measurement, ValuePolicy, Work
 from graphbench.measuring.collectives import COLLECTIVE, waits_for_ranks
 from graphbench.measuring.custom_calls import ByHand, CustomCall, refused, stamped, without_backward
 from graphbench.measuring.guard import Guard
+from graphbench.measuring.kept_values import body_indexes
 from graphbench.measuring.options import Timers
 from graphbench.measuring.spending import TIME_UP, Key, Purse
 from graphbench.measuring.unit_sizes import backward_bytes, unit_bytes
@@ -45,7 +46,7 @@ class Call:
 
     `synthetic`: its arguments hold random values, or descend from such, whatever the policy says. `result_bytes` is
     what its results will take, as far as that is known before the call. `counted`: what it has to do is counted while
-    the real call is made.
+    the real call is made. `keeps_values`: drawn ones might index what is not there.
     """
 
     row: str
@@ -59,6 +60,7 @@ class Call:
     synthetic: bool = False
     result_bytes: int = 0
     counted: bool = True
+    keeps_values: bool = False
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -69,6 +71,11 @@ class Call:
     def custom(self) -> CustomCall:
         """How its op stands to being repeated."""
         return CustomCall.of(self.function, self.args, self.kwargs, self.identity)
+
+    def values(self, policy: Policy) -> ValuePolicy:
+        """What its copies hold. Of an op that is not torch's own nobody knows which values it bears."""
+        kept = self.keeps_values or self.custom.is_foreign or body_indexes(self.args)
+        return "captured" if kept else policy.values
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +277,14 @@ class Isolator:
 
     def _backward(self, call: Call) -> Measurement:
         def ready() -> BackwardUnit:
-            unit = BackwardUnit(
-                call.row, call.function, call.args, call.kwargs, values=self.policy.values, bench=call.custom.bench
-            )
+            bench = call.custom.bench
+            unit = BackwardUnit(call.row, call.function, call.args, call.kwargs, values=values, bench=bench)
             if unit.has_backward:
                 unit.trial()
             return unit
 
-        nbytes = backward_bytes(call.tensors, self.device, self.policy.values, call.result_bytes)
+        values = call.values(self.policy)
+        nbytes = backward_bytes(call.tensors, self.device, values, call.result_bytes)
         self.budget.check(nbytes)
         with backward_on_this_thread():
             unit = ready()
@@ -286,14 +293,14 @@ class Isolator:
             measurement = self._batched(self._timed(unit), unit, ready, nbytes)
             with counting() as counter:
                 work = counter.work(unit.run())
-        measurement = replace(measurement, work=work)
-        return measurement if measurement.values is None else replace(measurement, values="synthetic")
+        return replace(measurement, work=work)
 
     def _measure(self, call: Call) -> tuple[BenchUnit | None, Verdict]:
         units: list[BenchUnit] = []
 
         def timed(stream: int | None) -> Measurement:
-            nbytes = unit_bytes(call.tensors, call.written, self.device, self.policy.values, call.result_bytes)
+            values = call.values(self.policy)
+            nbytes = unit_bytes(call.tensors, call.written, self.device, values, call.result_bytes)
             self.budget.check(nbytes)
             try:
                 units.append(self._unit(call, stream))
@@ -339,7 +346,7 @@ class Isolator:
         if unit.device == "cpu" != self.device.type and not unit.may_launch_nothing:
             return Measurement(status="skipped", reason=f"runs on the CPU, not on {self.device}")
         timers, policy = self.timers, self.policy
-        return loop.measure(timers.isolated, unit, policy, values=policy.values, clocks=timers.clocks)
+        return loop.measure(timers.isolated, unit, policy, values=unit.values, clocks=timers.clocks)
 
     def _batched(
         self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit], unit_bytes: int
@@ -373,7 +380,7 @@ class Isolator:
             kwargs,
             written=call.written,
             with_grad=call.with_grad and torch.is_grad_enabled(),
-            values=self.policy.values,
+            values=call.values(self.policy),
             device=self.device,
             draws_apart="_scaled_dot_product" in call.row,
             undefined=not UNDEFINED.isdisjoint(_names(call)),
