@@ -20,7 +20,8 @@ from graphbench.inductor.sites import Site, all_kernels
 from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measurements import Comparison, Measurement
-from graphbench.measuring.isolating import Call, Counted, Isolator
+from graphbench.measuring.calls import Call, Counted
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.kept_values import kernel_indexes
 from graphbench.measuring.needs import Touched
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, unmeasured

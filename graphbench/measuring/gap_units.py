@@ -11,8 +11,9 @@ import torch
 from graphbench.errors import FaultError, IsolationError, first_line
 from graphbench.isolate.held import CHANGED, HeldArguments
 from graphbench.measurements import Measurement
+from graphbench.measuring.calls import Call
 from graphbench.measuring.gap_ops import GapOp
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.isolating import Isolator
 
 NO_ARGUMENTS = "launched past torch's dispatcher, so its arguments are not known"
 HIGHER_ORDER = "a higher-order op: it calls code of the user's"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,13 +17,13 @@ from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.compare import NEW_NAN
-from graphbench.isolate.costs import Span, counting
+from graphbench.isolate.costs import counting
 from graphbench.isolate.specs import unit_key
-from graphbench.measurements import Comparison, Measurement, ValuePolicy, Work
+from graphbench.measurements import Comparison, Measurement
+from graphbench.measuring.calls import Call, Verdict, counted_call, not_isolated
 from graphbench.measuring.collectives import COLLECTIVE, waits_for_ranks
-from graphbench.measuring.custom_calls import ByHand, CustomCall, refused, stamped, without_backward
+from graphbench.measuring.custom_calls import ByHand, refused, stamped, without_backward
 from graphbench.measuring.guard import Guard
-from graphbench.measuring.kept_values import body_indexes
 from graphbench.measuring.options import Timers
 from graphbench.measuring.spending import TIME_UP, Key, Purse
 from graphbench.measuring.unit_sizes import backward_bytes, unit_bytes
@@ -31,70 +31,10 @@ from graphbench.memory import MemoryBudget, forget, is_out_of_memory
 from graphbench.records import NOT_SELECTED, Policy
 from graphbench.runs.entries import UnitKind, UnitRow, WorkKind
 from graphbench.runs.ledger import Book, Ledger
-from graphbench.tensors import shares_storage, tensor_version, tensors_of
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times
 
-UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
 NO_BACKWARD = "none of its results requires grad"
-UNCOUNTED = "a higher-order op: what its body does is not counted"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost.
-
-    `synthetic`: its arguments hold random values, or descend from such, whatever the policy says. `result_bytes` is
-    what its results will take, as far as that is known before the call. `counted`: what it has to do is counted while
-    the real call is made. `keeps_values`: drawn ones might index what is not there.
-    """
-
-    row: str
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    identity: object
-    state: tuple[object, ...] = ()
-    written: tuple[torch.Tensor, ...] = ()
-    with_grad: bool = False
-    synthetic: bool = False
-    result_bytes: int = 0
-    counted: bool = True
-    keeps_values: bool = False
-
-    @property
-    def tensors(self) -> list[torch.Tensor]:
-        """The tensors among its arguments."""
-        return tensors_of((self.args, dict(self.kwargs)))
-
-    @property
-    def custom(self) -> CustomCall:
-        """How its op stands to being repeated."""
-        return CustomCall.of(self.function, self.args, self.kwargs, self.identity)
-
-    def values(self, policy: Policy) -> ValuePolicy:
-        """What its copies hold. Of an op that is not torch's own nobody knows which values it bears."""
-        kept = self.keeps_values or self.custom.is_foreign or body_indexes(self.args)
-        return "captured" if kept else policy.values
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What a call had to do, and of which memory; `None` and nothing where it was not counted."""
-
-    work: Work | None = None
-    spans: tuple[Span, ...] = ()
-    scattered_bytes: int = 0
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What isolating a call found. `is_view` and `has_effect` are `None` when its trial failed."""
-
-    measurement: Measurement
-    is_view: bool | None = None
-    has_effect: bool | None = None
-    counted: Counted = field(default_factory=Counted)
 
 
 @dataclass(slots=True)
@@ -138,19 +78,19 @@ class Isolator:
         if waits_for_ranks(call.function, call.args):
             return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
         if not self._is_wanted(call.row):
-            return _not_isolated(call, real, NOT_SELECTED)
+            return not_isolated(call, real, NOT_SELECTED)
         key = self._key(call)
         known = self._known("isolated", call, key)
         if known is not None:
-            result, counted = _counted(call, real)
+            result, counted = counted_call(call, real)
             return result, replace(known, counted=counted)
         if self._time_is_up:
-            return _not_isolated(call, real, TIME_UP)
+            return not_isolated(call, real, TIME_UP)
         self.guard.settle(self.device)  # what the calls before launched is not this one's fault
         self._begin("isolated", call.row)
         unit, verdict = self._measure(call)
         try:
-            result, verdict.counted = _counted(call, real)
+            result, verdict.counted = counted_call(call, real)
             verdict.measurement = replace(verdict.measurement, work=verdict.counted.work)
             if unit is not None and verdict.measurement.status == "ok":
                 fidelity = _compared(unit, result)
@@ -383,35 +323,9 @@ class Isolator:
             values=call.values(self.policy),
             device=self.device,
             draws_apart="_scaled_dot_product" in call.row,
-            undefined=not UNDEFINED.isdisjoint(_names(call)),
+            undefined=call.is_undefined,
             bench=call.custom.bench,
         )
-
-
-def _not_isolated(call: Call, real: Callable[[], Any], reason: str) -> tuple[Any, Verdict]:
-    """The real call's result, and whether that is a view, which no trial has found out."""
-    before = [(tensor, tensor_version(tensor)) for tensor in call.tensors]
-    result, counted = _counted(call, real)
-    outputs, written = tensors_of(result), any(tensor_version(tensor) != version for tensor, version in before)
-    is_view = bool(outputs) and not written and all(shares_storage(output, call.tensors) for output in outputs)
-    verdict = Verdict(
-        Measurement(status="skipped", reason=reason, work=counted.work),
-        is_view=is_view,
-        has_effect=bool(outputs) or written or bool(call.written),
-        counted=counted,
-    )
-    return result, verdict
-
-
-def _counted(call: Call, real: Callable[[], Any]) -> tuple[Any, Counted]:
-    """The real call's result, and what it had to do. Bodies of higher-order ops are not looked into."""
-    if not call.counted:
-        return real(), Counted()
-    if isinstance(call.function, torch._ops.HigherOrderOperator):
-        return real(), Counted(Work(reason=UNCOUNTED))
-    with counting() as counter:
-        result = real()
-    return result, Counted(counter.work(result), tuple(counter.spans(result)), counter.scattered_bytes)
 
 
 def _compared(unit: BenchUnit, real: Any) -> Comparison:
@@ -437,12 +351,6 @@ def _faithful(measurement: Measurement, fidelity: Comparison) -> Measurement:
             measurement, status="failed", reason=f"alone it makes {NEW_NAN}", samples=None, fidelity=fidelity
         )
     return replace(measurement, fidelity=fidelity)
-
-
-def _names(call: Call) -> set[str]:
-    """What a call's target is called: a function's or method's name, an `OpOverload`'s without its overload."""
-    function = call.function
-    return {getattr(function, "__name__", ""), getattr(function, "_opname", ""), str(call.identity)}
 
 
 @contextlib.contextmanager

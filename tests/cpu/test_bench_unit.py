@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from graphbench.errors import IsolationError
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.measurements import Measurement
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.calls import Call
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
 from graphbench.records import Policy
 from graphbench.timing.wallclock import WallClock

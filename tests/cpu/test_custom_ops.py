@@ -17,7 +17,8 @@ from graphbench.analysis.warning_kinds import OWN_BENCH
 from graphbench.bench_protocol import BENCH
 from graphbench.isolate.custom_ops import bench_of, is_foreign, op_name, users_function
 from graphbench.measurements import Measurement
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.calls import Call
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
 from graphbench.records import Policy, RegionRecord
 from graphbench.timing.wallclock import WallClock
