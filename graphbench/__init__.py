@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphbench.api import Profile, backward_of, compare, diff, load, measure, measure_ops, profile, reset, scaling
+from graphbench.bench_protocol import Benchable, BenchInputs
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 from graphbench.live import Recording, phase, record
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from graphbench.plugins.ipython_magic import Shell
 
 __all__ = [
+    "BenchInputs",
+    "Benchable",
     "GraphbenchError",
     "Implementation",
     "MeasureOptions",

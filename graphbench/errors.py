@@ -13,6 +13,7 @@ GraphbenchError                 base: message, hint, exit code 1
 │  ├─ AttributionError          a call without a kernel, or a kernel without a call
 │  └─ ClockError                the instrument's clock is not in nanoseconds
 ├─ FaultError                   what kept a unit from being measured: the row says so, the run goes on
+│  ├─ RaisedError               it raised, the code of an op say
 │  ├─ UnitTimeoutError          it took longer than it may
 │  └─ ContextLostError          the device cannot be used any more in this process
 ├─ JournalError                 a run's journal that cannot be written
@@ -101,6 +102,10 @@ class ClockError(TimingError):
 
 class FaultError(GraphbenchError):
     """What kept a unit from being measured. Its row carries the message; the other rows are measured."""
+
+
+class RaisedError(FaultError):
+    """A unit raised something of its own: neither for want of memory nor because the device is lost."""
 
 
 class UnitTimeoutError(FaultError):

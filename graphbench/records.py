@@ -41,6 +41,7 @@ NOT_SELECTED = "not selected"  # why a row was left out that nobody asked for
 OP_LIST_REGION = "ops"  # key of the region of an op list; that of its second ambient state is ops2
 OP_LIST_SIDE = "an op list has no compiled side: its ops were run alone, eagerly"
 NO_TENSOR = "computes no tensor"  # why an op on sizes has no time: nothing is missing
+BY_HAND = "needs manual benchmark"  # of a call that cannot be repeated on copies; then `: op: why`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

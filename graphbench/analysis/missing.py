@@ -54,7 +54,7 @@ def mismatches(regions: Sequence[RegionRecord], many: bool) -> Mismatches:
     for region in regions:
         unfaithful += [
             (named(region, name, many), measured.fidelity)
-            for name, measured in _isolated(region)
+            for name, measured in isolated(region)
             if measured.fidelity is not None and is_unfaithful(measured)
         ]
         kernels += [
@@ -66,7 +66,7 @@ def mismatches(regions: Sequence[RegionRecord], many: bool) -> Mismatches:
     return Mismatches(unfaithful=tuple(unfaithful), regions=tuple(differing), kernels=tuple(kernels))
 
 
-def _isolated(region: RegionRecord) -> Iterator[tuple[str, Measurement]]:
+def isolated(region: RegionRecord) -> Iterator[tuple[str, Measurement]]:
     """Everything that was measured alone, by name."""
     yield from ((node.name, node.isolated) for node in region.nodes)
     yield from ((f"backward of {node.name}", node.backward_isolated) for node in region.nodes)

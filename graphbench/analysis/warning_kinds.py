@@ -22,6 +22,8 @@ EVENT_FLOOR: Final = "event floor"
 """Two events with nothing between them read about as much."""
 NO_BATCH: Final = "no batch"
 """A batch was asked for and could not be timed."""
+OWN_BENCH: Final = "timed as its __graphbench_bench__ says"
+"""Not the call itself was repeated, but what the op offers in its place."""
 
 
 def warning_kind(warning: str) -> str:

@@ -36,7 +36,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "op-list": _RUNS_CODE,
     "inductor": "its options name compilers, which are programs that run",
     "example-inputs": "it names a file",
-    "input-set": "it is for workers",
     "resume": _WHERE,
     "worker": _WHERE,
     "output-dir": _WHERE,

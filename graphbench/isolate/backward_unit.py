@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from graphbench.isolate.custom_ops import CustomBench
 from graphbench.isolate.pool import TensorPool
 from graphbench.isolate.values import synthesize
 from graphbench.measurements import ValuePolicy
@@ -30,6 +31,7 @@ class BackwardUnit:
         args: positional arguments, originals. Gradients are taken for those that require grad.
         kwargs: keyword arguments, likewise.
         values: what the copies hold; tangents are random whatever it says.
+        bench: how the op wants to be benchmarked; what that makes is called in its place, once.
 
     Raises:
         IsolationError: an argument cannot be copied.
@@ -47,8 +49,10 @@ class BackwardUnit:
         kwargs: Mapping[str, Any],
         *,
         values: ValuePolicy = "captured",
+        bench: CustomBench | None = None,
     ) -> None:
         self.name = name
+        self.values: ValuePolicy = "synthetic"  # its tangents are
         self.may_launch_nothing = False
         self.needs_restore = False
         pool = TensorPool((args, dict(kwargs)))
@@ -59,7 +63,8 @@ class BackwardUnit:
         wanted = [copy for copy in self._copies if copy.requires_grad]
         before = {id(copy): copy.grad_fn for copy in self._copies}
         self._edges: list[GradientEdge] = [get_gradient_edge(copy) for copy in wanted]
-        self._results = tensors_of(function(*copies, **keywords))
+        made = function(*copies, **keywords) if bench is None else bench.ready(copies, keywords)()
+        self._results = tensors_of(made)
         written = [copy for copy in self._copies if copy.grad_fn is not before[id(copy)]]
         found = _distinct([*self._results, *written])
         self._outputs = [output for output in found if output.requires_grad and output.grad_fn is not None]

@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 
+from graphbench.errors import IsolationError
 from graphbench.isolate.compare import compare_trees
+from graphbench.isolate.custom_ops import CustomBench
 from graphbench.isolate.pool import BlockKey, TensorPool
-from graphbench.isolate.values import synthesize
+from graphbench.isolate.values import is_drawn, synthesize
 from graphbench.measurements import Comparison, ValuePolicy
 from graphbench.tensors import device_allocations, device_of, shares_storage, tensor_version, tensors_of
 
@@ -28,10 +30,11 @@ class BenchUnit:
         kwargs: keyword arguments, likewise.
         written: originals known to be written (a kernel's output arguments); what else changes is found by the trial.
         with_grad: let copies require grad where the originals do.
-        values: `captured` keeps the originals' values.
+        values: `captured` keeps the originals' values; so does `synthetic` where there is nothing to draw.
         device: where a call without tensor arguments runs.
         undefined: the result's values are undefined (`empty_like`): only shapes and strides are compared.
         draws_apart: integer results are bookkeeping of the random generator, which differs from call to call.
+        bench: how the op wants to be benchmarked; what that makes is called in its place, on copies without gradients.
 
     Raises:
         IsolationError: an argument cannot be copied.
@@ -51,20 +54,24 @@ class BenchUnit:
         device: torch.device | None = None,
         undefined: bool = False,
         draws_apart: bool = False,
+        bench: CustomBench | None = None,
     ) -> None:
         self.name = name
         self._function = function
         self._originals = tensors_of((args, kwargs))
         self._device = device_of(self._originals) if self._originals or device is None else device
         self._draws_apart = draws_apart
-        self._with_grad = with_grad
+        self._with_grad = with_grad = with_grad and bench is None
         self._undefined = undefined
-        self._comparable = values == "captured"
+        self.values = values if any(map(is_drawn, self._originals)) else "captured"
+        self._comparable = self.values == "captured"
         self._pool = TensorPool((args, dict(kwargs)))
-        if values == "synthetic":
+        if self.values == "synthetic":
             self._pool.fill(synthesize)
         self._autocast = torch.is_autocast_enabled(self._device.type)
         self._args, self._kwargs = self._pool.tree(with_grad=with_grad)
+        self._bench = bench
+        self._own = None if bench is None else bench.ready(self._args, self._kwargs)
         self._restored: set[BlockKey] = self._pool.blocks_of(written)
         self._rebuild = False
         self._results: list[torch.Tensor | None] = []
@@ -77,11 +84,13 @@ class BenchUnit:
         copies = tensors_of((self._args, self._kwargs))
         layouts = [_layout(copy) for copy in copies]
         versions = [tensor_version(copy) for copy in copies]
-        result = self._function(*self._args, **self._kwargs)
+        result = self.run()
         self.draws = rng.moved()
         rng.restore()
         reshaped = [_layout(copy) != layout for copy, layout in zip(copies, layouts, strict=True)]
         self._rebuild = any(reshaped)
+        if self._rebuild and self._bench is not None:
+            raise IsolationError("what its __graphbench_bench__ returned changes the shape of its inputs")
         # Versions tell of writes that left the same bytes, bytes of writes that moved no version (kernels).
         moved = [
             original
@@ -93,11 +102,11 @@ class BenchUnit:
         self.device = str(device_of([*self._originals, *outputs]))
         aliases = [output for output in outputs if shares_storage(output, copies)]
         fresh_outputs = [output for output in outputs if all(output is not alias for alias in aliases)]
-        self.is_view = bool(outputs) and not fresh_outputs and not self._restored
-        self.has_effect = bool(outputs) or bool(self._restored)
-        self.may_launch_nothing = not self._restored and (
-            not any(output.numel() for output in fresh_outputs) or self._undefined
-        )
+        own = self._bench is not None  # what it returns need not say what it does
+        self.is_view = bool(outputs) and not fresh_outputs and not self._restored and not own
+        self.has_effect = bool(outputs) or bool(self._restored) or own
+        empty = not any(output.numel() for output in fresh_outputs) or self._undefined
+        self.may_launch_nothing = not self._restored and empty and not own
         self._layouts = [_layout(output) for output in outputs]
         self._written = [original for original in self._originals if self._pool.blocks_of([original]) & self._restored]
         self.prepare()
@@ -112,7 +121,7 @@ class BenchUnit:
 
     def run(self) -> object:
         """The call, once."""
-        return self._function(*self._args, **self._kwargs)
+        return self._function(*self._args, **self._kwargs) if self._own is None else self._own()
 
     def allocations(self) -> int | None:
         """Device allocations so far."""
@@ -131,7 +140,7 @@ class BenchUnit:
             # Aliases are judged by what was written below them.
             self._results = [None if shares_storage(output, copies) else output.detach() for output in outputs]
             self._effects = [self._pool.current(original) for original in self._written]
-        self._args, self._kwargs = (), {}
+        self._args, self._kwargs, self._own = (), {}, None
         self._pool.release()
 
     def compare(self, real: Any) -> Comparison:
@@ -140,6 +149,9 @@ class BenchUnit:
             return Comparison(equal=None, max_abs=None, note="synthetic values")
         outputs = tensors_of(real)
         layouts = [_layout(output) for output in outputs]
+        if layouts != self._layouts and self._bench is not None:
+            note = f"not compared: its __graphbench_bench__ gives {self._layouts or 'no tensors'}, the call {layouts}"
+            return Comparison(equal=None, max_abs=None, note=note)
         if layouts != self._layouts:
             return Comparison(equal=False, max_abs=None, note=f"layouts differ: {self._layouts} instead of {layouts}")
         if self._undefined:

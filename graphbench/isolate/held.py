@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from graphbench.isolate.values import synthesize
+from graphbench.isolate.values import make_up
 from graphbench.measurements import TensorSpec
 from graphbench.tensors import ALIGNMENT_BYTES, spec_of
 
@@ -42,9 +42,13 @@ class Stub:
         return self.offset + max(extent, 0)
 
     def made(self) -> torch.Tensor:
-        """A tensor of this kind, with random values."""
+        """A tensor of this kind, with random values.
+
+        Raises:
+            IsolationError: it held integers, which cannot be made up.
+        """
         flat = torch.empty(self._length(), dtype=self.dtype, device=self.device)
-        synthesize(flat, flat)
+        make_up(flat)
         return flat.as_strided(self.shape, self.stride, self.offset)
 
     def spec(self) -> TensorSpec:

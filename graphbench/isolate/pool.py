@@ -129,12 +129,13 @@ class TensorPool:
             held.clear()
 
     def fill(self, values: Callable[[torch.Tensor, torch.Tensor], None]) -> None:
-        """Overwrite the pooled tensors by `values(original, pooled)`, called once per distinct original."""
-        seen: set[int] = set()
-        for leaf in tensors_of(self._leaves):
-            if id(leaf) not in seen:
-                seen.add(id(leaf))
-                values(leaf, self._view(leaf, with_grad=False))
+        """Overwrite the pooled tensors by `values(original, pooled)`, called once per distinct original.
+
+        Integers come last: where another tensor shares their bytes, they are what is left there.
+        """
+        distinct = {id(leaf): leaf for leaf in tensors_of(self._leaves)}
+        for leaf in sorted(distinct.values(), key=lambda leaf: not (leaf.is_floating_point() or leaf.is_complex())):
+            values(leaf, self._view(leaf, with_grad=False))
         self._saved = {key: block.clone() for key, block in self._blocks.items()}
 
 

@@ -20,7 +20,9 @@ from graphbench.inductor.sites import Site, all_kernels
 from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
 from graphbench.measurements import Comparison, Measurement
-from graphbench.measuring.isolating import Call, Counted, Isolator
+from graphbench.measuring.calls import Call, Counted
+from graphbench.measuring.isolating import Isolator
+from graphbench.measuring.kept_values import kernel_indexes
 from graphbench.measuring.needs import Touched
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, unmeasured
 from graphbench.measuring.traffic import GraphTraffic, Slice
@@ -142,6 +144,8 @@ class CompiledSide:
         # Generated kernels are told apart by their graph; library calls are the same everywhere.
         own = site.key if site.reduces_workspace else site.name
         library = site.kind in LIBRARY_KINDS and not site.reduces_workspace
+        ownership = self.ownership.get(site.key, Ownership())
+        executed = ownership.executes | ownership.recomputes
         return Call(
             self.row(site),
             function,
@@ -151,6 +155,7 @@ class CompiledSide:
             written=tensors,
             synthetic=self.graph.phase == "backward",  # whose inputs descend from random tangents
             counted=is_library(site),
+            keeps_values=not library and kernel_indexes(executed, {node.name: node for node in self.graph.post_grad}),
         )
 
     def begin_traffic(self, args: list[Any]) -> None:

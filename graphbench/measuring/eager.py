@@ -14,7 +14,8 @@ from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import shadow
 from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.calls import Call
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.runs import Label, WholeRun, replaying, unmeasured
 from graphbench.measuring.unit_sizes import result_bytes
 from graphbench.records import NodeKind, NodeRecord

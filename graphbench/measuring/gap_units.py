@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from graphbench.errors import DoesNotFitError, FaultError, first_line
+from graphbench.errors import FaultError, IsolationError, first_line
 from graphbench.isolate.held import CHANGED, HeldArguments
 from graphbench.measurements import Measurement
+from graphbench.measuring.calls import Call
 from graphbench.measuring.gap_ops import GapOp
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.isolating import Isolator
 
 NO_ARGUMENTS = "launched past torch's dispatcher, so its arguments are not known"
 HIGHER_ORDER = "a higher-order op: it calls code of the user's"
@@ -49,7 +50,7 @@ def _isolated(op: GapOp, isolator: Isolator) -> Measurement:
     try:
         isolator.budget.check(op.held.missing_bytes, "its arguments, which are made again, need")
         args, kwargs = isolator.budget.with_room(op.held.made)
-    except DoesNotFitError as error:
+    except IsolationError as error:
         return Measurement(status="skipped", reason=error.message)
     except (RuntimeError, FaultError) as error:
         reason = f"its arguments cannot be made again: {first_line(error)}"

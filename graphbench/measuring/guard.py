@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import torch
 
-from graphbench.errors import ContextLostError, FaultError, GraphbenchError, first_line
+from graphbench.errors import ContextLostError, FaultError, GraphbenchError, RaisedError, first_line
 from graphbench.measuring.time_limit import time_limit
 from graphbench.runs.entries import SIDE_TIMEOUTS
 
@@ -54,7 +54,8 @@ class Guard:
 
         Raises:
             ContextLostError: the device's context is lost, by this or by what ran before.
-            FaultError: out of memory, too slow, or whatever the work raised.
+            FaultError: out of memory, or too slow.
+            RaisedError: whatever else the work raised.
             GraphbenchError: what the work raised of graphbench's own.
         """
         self.settle(device)
@@ -71,7 +72,7 @@ class Guard:
             if isinstance(error, GraphbenchError):
                 raise
             alone = "" if side else "alone "
-            raise FaultError(f"{alone}it raises {type(error).__name__}: {first_line(error)}") from error
+            raise RaisedError(f"{alone}it raises {type(error).__name__}: {first_line(error)}") from error
 
     def settle(self, device: torch.device) -> None:
         """Wait for what was launched before, so that its faults are its own.

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import fx
 
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import NO_BATCH
-from graphbench.errors import DoesNotFitError, GraphbenchError, first_line
+from graphbench.errors import DoesNotFitError, GraphbenchError, IsolationError, RaisedError, first_line
 from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.isolate.compare import NEW_NAN
-from graphbench.isolate.costs import Span, counting
+from graphbench.isolate.costs import counting
 from graphbench.isolate.specs import unit_key
-from graphbench.measurements import Comparison, Measurement, Work
-from graphbench.measuring.collectives import COLLECTIVE, is_collective
+from graphbench.measurements import Comparison, Measurement
+from graphbench.measuring.calls import Call, Verdict, counted_call, not_isolated
+from graphbench.measuring.collectives import COLLECTIVE, waits_for_ranks
+from graphbench.measuring.custom_calls import ByHand, refused, stamped, without_backward
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.options import Timers
 from graphbench.measuring.spending import TIME_UP, Key, Purse
@@ -30,68 +31,10 @@ from graphbench.memory import MemoryBudget, forget, is_out_of_memory
 from graphbench.records import NOT_SELECTED, Policy
 from graphbench.runs.entries import UnitKind, UnitRow, WorkKind
 from graphbench.runs.ledger import Book, Ledger
-from graphbench.tensors import shares_storage, tensor_version, tensors_of
 from graphbench.timing import loop
 from graphbench.timing.batch import CudaHold, batch_times
 
-UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
 NO_BACKWARD = "none of its results requires grad"
-UNCOUNTED = "a higher-order op: what its body does is not counted"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call to isolate. `identity` is its target, for equal units; `state` whatever else changes its cost.
-
-    `synthetic`: its arguments hold random values, or descend from such, whatever the policy says. `result_bytes` is
-    what its results will take, as far as that is known before the call. `counted`: what it has to do is counted while
-    the real call is made.
-    """
-
-    row: str
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    identity: object
-    state: tuple[object, ...] = ()
-    written: tuple[torch.Tensor, ...] = ()
-    with_grad: bool = False
-    synthetic: bool = False
-    result_bytes: int = 0
-    counted: bool = True
-
-    @property
-    def tensors(self) -> list[torch.Tensor]:
-        """The tensors among its arguments."""
-        return tensors_of((self.args, dict(self.kwargs)))
-
-
-def waits_for_ranks(call: Call) -> bool:
-    """Whether a call is a collective, or runs a graph that calls one, as the body of a checkpoint."""
-    bodies = [argument for argument in call.args if isinstance(argument, fx.GraphModule)]
-    graphs = [module for body in bodies for module in body.modules() if isinstance(module, fx.GraphModule)]
-    return is_collective(call.function) or any(
-        is_collective(node.target) for graph in graphs for node in graph.graph.nodes
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What a call had to do, and of which memory; `None` and nothing where it was not counted."""
-
-    work: Work | None = None
-    spans: tuple[Span, ...] = ()
-    scattered_bytes: int = 0
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What isolating a call found. `is_view` and `has_effect` are `None` when its trial failed."""
-
-    measurement: Measurement
-    is_view: bool | None = None
-    has_effect: bool | None = None
-    counted: Counted = field(default_factory=Counted)
 
 
 @dataclass(slots=True)
@@ -101,7 +44,7 @@ class Isolator:
     `guard` turns what units do into rows; `book` has what is known already, and is told what is found. A call whose
     copies would not fit into `budget` is skipped: one shared with another isolator, or the policy's. Only `wanted` rows
     are isolated, all where it is `None`, and nothing any more once `purse` is empty; `again` are rows that are measured
-    though they are known. `watch` is told the row that comes next.
+    though they are known. `watch` is told the row that comes next. `by_hand` knows which calls cannot be repeated.
     """
 
     device: torch.device
@@ -116,6 +59,7 @@ class Isolator:
     again: set[Key] = field(default_factory=set)
     budget: MemoryBudget = field(init=False)
     done: dict[tuple[object, ...], tuple[str, Verdict]] = field(default_factory=dict)
+    by_hand: ByHand = field(default_factory=ByHand)
 
     def __post_init__(self) -> None:
         """Take the policy's budget where none is shared."""
@@ -131,25 +75,27 @@ class Isolator:
         Returns:
             The real call's result, and the verdict. What is raised comes from the real call or from comparing with it.
         """
-        if waits_for_ranks(call):
+        if waits_for_ranks(call.function, call.args):
             return real(), Verdict(Measurement(status="skipped", reason=COLLECTIVE))
         if not self._is_wanted(call.row):
-            return _not_isolated(call, real, NOT_SELECTED)
+            return not_isolated(call, real, NOT_SELECTED)
         key = self._key(call)
         known = self._known("isolated", call, key)
         if known is not None:
-            result, counted = _counted(call, real)
+            result, counted = counted_call(call, real)
             return result, replace(known, counted=counted)
         if self._time_is_up:
-            return _not_isolated(call, real, TIME_UP)
+            return not_isolated(call, real, TIME_UP)
         self.guard.settle(self.device)  # what the calls before launched is not this one's fault
         self._begin("isolated", call.row)
         unit, verdict = self._measure(call)
         try:
-            result, verdict.counted = _counted(call, real)
+            result, verdict.counted = counted_call(call, real)
             verdict.measurement = replace(verdict.measurement, work=verdict.counted.work)
             if unit is not None and verdict.measurement.status == "ok":
-                verdict.measurement = _faithful(verdict.measurement, _compared(unit, result))
+                fidelity = _compared(unit, result)
+                by_hand = self.by_hand.differing(call.custom, fidelity)
+                verdict.measurement = by_hand or _faithful(verdict.measurement, fidelity)
         except Exception:
             self._note("isolated", call.row, key, verdict)
             raise
@@ -226,7 +172,7 @@ class Isolator:
         Args:
             call: the call, with arguments like those that it had.
         """
-        if waits_for_ranks(call):
+        if waits_for_ranks(call.function, call.args):
             return Measurement(status="skipped", reason=COLLECTIVE)
         if not self._is_wanted(call.row):
             return Measurement(status="skipped", reason=NOT_SELECTED)
@@ -251,7 +197,7 @@ class Isolator:
             A measurement, skipped for a call without backward. `shared_with` names the row whose backward was measured
             in this one's place.
         """
-        if waits_for_ranks(call):
+        if waits_for_ranks(call.function, call.args):
             return Measurement(status="skipped", reason=COLLECTIVE)
         if not torch.is_grad_enabled() or not any(tensor.requires_grad for tensor in call.tensors):
             return Measurement(status="skipped", reason=NO_BACKWARD)
@@ -265,34 +211,36 @@ class Isolator:
             return Measurement(status="skipped", reason=TIME_UP)
         self.guard.settle(self.device)
         self._begin("backward", call.row)
-        measurement = self._alone(lambda _: self._backward(call))
+        measurement = self._alone(call, lambda _: self._backward(call))
         self._note("backward", call.row, key, Verdict(measurement))
         return measurement
 
     def _backward(self, call: Call) -> Measurement:
         def ready() -> BackwardUnit:
-            unit = BackwardUnit(call.row, call.function, call.args, call.kwargs, values=self.policy.values)
+            bench = call.custom.bench
+            unit = BackwardUnit(call.row, call.function, call.args, call.kwargs, values=values, bench=bench)
             if unit.has_backward:
                 unit.trial()
             return unit
 
-        nbytes = backward_bytes(call.tensors, self.device, self.policy.values, call.result_bytes)
+        values = call.values(self.policy)
+        nbytes = backward_bytes(call.tensors, self.device, values, call.result_bytes)
         self.budget.check(nbytes)
         with backward_on_this_thread():
             unit = ready()
             if not unit.has_backward:
-                return Measurement(status="skipped", reason=NO_BACKWARD)
+                return without_backward(call.custom, NO_BACKWARD)
             measurement = self._batched(self._timed(unit), unit, ready, nbytes)
             with counting() as counter:
                 work = counter.work(unit.run())
-        measurement = replace(measurement, work=work)
-        return measurement if measurement.values is None else replace(measurement, values="synthetic")
+        return replace(measurement, work=work)
 
     def _measure(self, call: Call) -> tuple[BenchUnit | None, Verdict]:
         units: list[BenchUnit] = []
 
         def timed(stream: int | None) -> Measurement:
-            nbytes = unit_bytes(call.tensors, call.written, self.device, self.policy.values, call.result_bytes)
+            values = call.values(self.policy)
+            nbytes = unit_bytes(call.tensors, call.written, self.device, values, call.result_bytes)
             self.budget.check(nbytes)
             try:
                 units.append(self._unit(call, stream))
@@ -304,13 +252,13 @@ class Isolator:
                     units.clear()  # its copies are in the way of the next attempt
                 raise
 
-        measurement = _stamped(call, self._alone(timed))
+        measurement = _stamped(call, self._alone(call, timed))
         if not units:
             return None, Verdict(measurement)
         return units[0], Verdict(measurement, units[0].is_view, units[0].has_effect)
 
-    def _alone(self, timed: Callable[[int | None], Measurement]) -> Measurement:
-        """What `timed(stream)` measures, or a failed measurement that says what it raised."""
+    def _alone(self, call: Call, timed: Callable[[int | None], Measurement]) -> Measurement:
+        """What `timed(stream)` measures, or a measurement that says why nothing could be."""
 
         def on_own_stream() -> Measurement:
             with _own_stream(self.device) as stream:
@@ -318,11 +266,16 @@ class Isolator:
 
         if self.guard.lost:
             return Measurement(status="skipped", reason=self.guard.reason)
+        by_hand = self.by_hand.untried(call.custom)
+        if by_hand is not None:
+            return by_hand
         rng = RngState(self.device)
         try:
-            return self.guard.attempt(self.device, on_own_stream)
+            return stamped(call.custom, self.guard.attempt(self.device, on_own_stream))
         except DoesNotFitError as error:
             return Measurement(status="skipped", reason=error.message)
+        except (IsolationError, RaisedError) as error:
+            return refused(call.custom, error.message)
         except GraphbenchError as error:
             return Measurement(status="failed", reason=error.message)
         finally:
@@ -333,7 +286,7 @@ class Isolator:
         if unit.device == "cpu" != self.device.type and not unit.may_launch_nothing:
             return Measurement(status="skipped", reason=f"runs on the CPU, not on {self.device}")
         timers, policy = self.timers, self.policy
-        return loop.measure(timers.isolated, unit, policy, values=policy.values, clocks=timers.clocks)
+        return loop.measure(timers.isolated, unit, policy, values=unit.values, clocks=timers.clocks)
 
     def _batched(
         self, measurement: Measurement, first: loop.Unit, another: Callable[[], loop.Unit], unit_bytes: int
@@ -367,37 +320,12 @@ class Isolator:
             kwargs,
             written=call.written,
             with_grad=call.with_grad and torch.is_grad_enabled(),
-            values=self.policy.values,
+            values=call.values(self.policy),
             device=self.device,
             draws_apart="_scaled_dot_product" in call.row,
-            undefined=not UNDEFINED.isdisjoint(_names(call)),
+            undefined=call.is_undefined,
+            bench=call.custom.bench,
         )
-
-
-def _not_isolated(call: Call, real: Callable[[], Any], reason: str) -> tuple[Any, Verdict]:
-    """The real call's result, and whether that is a view, which no trial has found out."""
-    before = [(tensor, tensor_version(tensor)) for tensor in call.tensors]
-    result, counted = _counted(call, real)
-    outputs, written = tensors_of(result), any(tensor_version(tensor) != version for tensor, version in before)
-    is_view = bool(outputs) and not written and all(shares_storage(output, call.tensors) for output in outputs)
-    verdict = Verdict(
-        Measurement(status="skipped", reason=reason, work=counted.work),
-        is_view=is_view,
-        has_effect=bool(outputs) or written or bool(call.written),
-        counted=counted,
-    )
-    return result, verdict
-
-
-def _counted(call: Call, real: Callable[[], Any]) -> tuple[Any, Counted]:
-    """The real call's result, and what it had to do. Bodies of higher-order ops are not looked into."""
-    if not call.counted:
-        return real(), Counted()
-    if isinstance(call.function, torch._ops.HigherOrderOperator):
-        return real(), Counted(Work(reason=UNCOUNTED))
-    with counting() as counter:
-        result = real()
-    return result, Counted(counter.work(result), tuple(counter.spans(result)), counter.scattered_bytes)
 
 
 def _compared(unit: BenchUnit, real: Any) -> Comparison:
@@ -423,12 +351,6 @@ def _faithful(measurement: Measurement, fidelity: Comparison) -> Measurement:
             measurement, status="failed", reason=f"alone it makes {NEW_NAN}", samples=None, fidelity=fidelity
         )
     return replace(measurement, fidelity=fidelity)
-
-
-def _names(call: Call) -> set[str]:
-    """What a call's target is called: a function's or method's name, an `OpOverload`'s without its overload."""
-    function = call.function
-    return {getattr(function, "__name__", ""), getattr(function, "_opname", ""), str(call.identity)}
 
 
 @contextlib.contextmanager

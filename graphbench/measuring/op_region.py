@@ -13,7 +13,8 @@ import torch
 from graphbench.capture import ambient
 from graphbench.errors import DoesNotFitError, GraphbenchError, first_line
 from graphbench.measurements import Measurement, TensorSpec
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.calls import Call
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.runs import unmeasured
 from graphbench.measuring.spending import TIME_UP, Key, Purse
 from graphbench.models.op_calls import BuiltOp, build_op, tensor_bytes

@@ -19,9 +19,10 @@ from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.isolate.costs import span_of
 from graphbench.measurements import Measurement, Status
+from graphbench.measuring.calls import Call, Counted, Verdict
 from graphbench.measuring.collectives import COLLECTIVE, is_collective
 from graphbench.measuring.compiled import CompiledSide
-from graphbench.measuring.isolating import Call, Counted, Isolator, Verdict
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.needs import Touched
 from graphbench.measuring.runs import unmeasured
 from graphbench.measuring.traffic import Contents, Written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
+from graphbench.analysis.by_hand import ByHandOp, by_hand_ops
 from graphbench.analysis.clocks import ClockCounts, clock_counts
 from graphbench.analysis.memory import memory_peaks
 from graphbench.analysis.missing import Mismatches, NotMeasured, What, sides
@@ -11,9 +12,10 @@ from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.steps import StepSummary, nothing_compiled
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.analysis.totals import BeforeAfter
+from graphbench.bench_protocol import BENCH
 from graphbench.measurements import EVENT_TIMERS, Comparison, TimerName
 from graphbench.plaintext import clean
-from graphbench.records import TOLD_FIRST, ProfileRecord
+from graphbench.records import BY_HAND, TOLD_FIRST, ProfileRecord
 from graphbench.report.names import shorten_kernel
 from graphbench.report.step_lines import nothing_compiled_line, step_lines, verdict_lines
 from graphbench.step_records import FOREIGN_GRAPHS
@@ -120,7 +122,8 @@ def finding_lines(
         *(f"owners: {_owners(owners, wide)}" for owners in summary.owners),
         *([] if eager_only else [_nodes(summary), _kernels(summary)]),
         *_memory(record),
-        *not_measured_lines(summary.not_measured),
+        *by_hand_lines(by_hand_ops(record)),
+        *not_measured_lines(entry for entry in summary.not_measured if not entry.reason.startswith(BY_HAND)),
         *_unknown(summary),
     ]
 
@@ -195,6 +198,17 @@ def _differences(found: Sequence[tuple[str, Comparison]]) -> str:
 
     named = [f"{shorten_kernel(clean(name), NAME_WIDTH)} ({size(entry)})" for name, entry in found[:NAMES_SHOWN]]
     return _listed(named, len(found))
+
+
+def by_hand_lines(ops: Sequence[ByHandOp]) -> list[str]:
+    """What is to be benchmarked by hand: the ops, what to do, and of each why."""
+    if not ops:
+        return []
+    names = names_text([entry.op for entry in ops])
+    return [
+        f"to benchmark by hand: {count_text(len(ops), 'op')}: {names}; implement {BENCH}, see docs/custom-ops.md",
+        *(f"by hand: {clean(op.op)}: {clean(op.why)} ({names_text(op.rows)})" for op in ops[:REASONS_SHOWN]),
+    ]
 
 
 def not_measured_lines(missing: Iterable[NotMeasured]) -> list[str]:

@@ -12,7 +12,8 @@ from torch.nn import functional as F  # noqa: N812 - the name that every PyTorch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphbench.isolate.backward_unit import BackwardUnit
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.calls import Call
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
 from graphbench.records import Policy
 from graphbench.timing.fake import FakeTimer

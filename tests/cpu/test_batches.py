@@ -10,7 +10,8 @@ import torch
 from graphbench.errors import UsageError
 from graphbench.measurements import Measurement
 from graphbench.measuring import isolating
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.calls import Call
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers, policy_of, timers_for
 from graphbench.options import MeasureOptions
 from graphbench.timing.fake import FakeTimer

@@ -17,7 +17,8 @@ from graphbench.isolate import compare, pool
 from graphbench.isolate.held import Stub
 from graphbench.isolate.pool import copies_bytes
 from graphbench.measurements import Measurement
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.calls import Call
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers, policy_of
 from graphbench.measuring.peaks import eager_peak
 from graphbench.memory import MemoryBudget, forget

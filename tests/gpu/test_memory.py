@@ -11,7 +11,8 @@ import torch
 
 import graphbench
 from graphbench import session
-from graphbench.measuring.isolating import Call, Isolator
+from graphbench.measuring.calls import Call
+from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import policy_of, timers_for
 from graphbench.memory import available_bytes
 from graphbench.options import MeasureOptions

@@ -24,6 +24,7 @@ RANKS = {
     "torch_names": 1,
     "measurements": 1,
     "arguments": 1,
+    "bench_protocol": 1,
     "collector": 1,
     "jsonvalues": 1,
     "files": 1,

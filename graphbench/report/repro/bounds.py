@@ -8,18 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from graphbench.analysis.indexing import ALONG, CLASSES, FLAT, INDEXED, ITEMS, ROWS
 from graphbench.measurements import JsonValue, TensorSpec
 from graphbench.report.repro.expressions import names_in
 
 Specs = Callable[[str], TensorSpec | None]
 DEFAULT_BOUND: Final = 100
 _ANY: Final = 1 << 62
-_ROWS = re.compile(r"embedding(_bag|_renorm_?)?|_embedding_bag(_forward_only)?")
-_ALONG = re.compile(r"(index_(select|add|copy|fill|reduce)|gather|scatter(_add|_reduce)?|take_along_dim)_?")
-_INDEXED = re.compile(
-    r"getitem|setitem|index|(index_put|_unsafe_index|_unsafe_index_put|_index_put_impl|_unsafe_masked_index\w*)_?"
-)
-_CLASSES = re.compile(r"cross_entropy|nll_loss2?d?(_forward)?|nll_loss(_nd)?")
 _VALUES_MATTER = re.compile(
     r"\w*(embedding|index|gather|scatter|sort|topk|unique|nonzero|masked_select|masked_scatter|searchsorted|bucketize|"
     r"getitem|setitem|where|nll_loss|cross_entropy|multinomial|bincount|histc|repeat_interleave|one_hot|argwhere)\w*"
@@ -75,7 +70,7 @@ def bounds(steps: list[Step], specs: Specs) -> dict[str, int]:
 def _bound_of(step: Step, specs: Specs) -> int:
     """What the integers among a call's arguments must stay below; `_ANY` where nothing limits them."""
     tables = [spec for name in step.names() if (spec := specs(name)) is not None and not is_integer(spec)]
-    if _ROWS.fullmatch(step.op):
+    if ROWS.fullmatch(step.op):
         return max((spec.shape[0] for spec in tables if len(spec.shape) == 2), default=_ANY)
     if step.op == "embedding_dense_backward":
         return _integer(step.args[2:3])
@@ -84,15 +79,15 @@ def _bound_of(step: Step, specs: Specs) -> int:
     own = _own(step, specs)
     if own is None:
         return _ANY
-    if _CLASSES.fullmatch(step.op):
+    if CLASSES.fullmatch(step.op):
         return own.shape[1] if len(own.shape) > 1 else _only(own.shape)
-    if step.op in ("take", "put_"):
+    if step.op in FLAT:
         return math.prod(own.shape)
-    if _ALONG.fullmatch(step.op):
+    if ALONG.fullmatch(step.op):
         dim = step.kwargs.get("dim", step.args[1] if len(step.args) > 1 else None)
         known = type(dim) is int and -len(own.shape) <= dim < len(own.shape)
         return own.shape[dim] if known and type(dim) is int else _least(own.shape)
-    return _least(_indexed(step, own)) if _INDEXED.fullmatch(step.op) else _ANY
+    return _least(_indexed(step, own)) if INDEXED.fullmatch(step.op) else _ANY
 
 
 def _own(step: Step, specs: Specs) -> TensorSpec | None:
@@ -110,7 +105,7 @@ def _indexed(step: Step, own: TensorSpec) -> tuple[int, ...]:
     entries = index.get("list", index.get("tuple", [index]))
     if not isinstance(entries, list) or any(isinstance(entry, dict) and "ellipsis" in entry for entry in entries):
         return own.shape
-    is_aten = step.op not in ("getitem", "setitem")  # there None stands for a whole dimension, here for a new one
+    is_aten = step.op not in ITEMS  # there None stands for a whole dimension, here for a new one
     sized = [entry for entry in entries if is_aten or entry is not None]
     found = tuple(size for size, entry in zip(own.shape, sized, strict=False) if names_in(entry))
     return found or own.shape
