@@ -101,6 +101,8 @@ class RunCommand(Command[RunOptions]):
         "graphbench run --custom-model-file net.py --model-class Net --input 'f32[8,3]'",
         "# quick, and only what costs most",
         "graphbench run --model timm:vit_tiny_patch16_224 --measure-ms 10 --top 20",
+        "# several inputs: each measured, then how every node's time grows",
+        "graphbench run --model hf:bert --batch-size 1,8,32 --output-dir batches",
         "# an interrupted run goes on",
         "graphbench run --resume report",
     )

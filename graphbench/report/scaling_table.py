@@ -94,7 +94,9 @@ def set_lines(found: Scaling) -> list[str]:
     if len(set(found.axis.groups)) > 1:
         lines.append("sets that differ in other dimensions have a line of their own, all of one slope")
     named = zip(set_names(found), found.labels, found.inputs, strict=True)
-    return lines + [f"{name}: {label}{f' ({inputs})' if inputs else ''}" for name, label, inputs in named]
+    return lines + [
+        f"{name}: {label}{f' ({inputs})' if inputs not in ('', label) else ''}" for name, label, inputs in named
+    ]
 
 
 def legend(found: Scaling) -> list[str]:
