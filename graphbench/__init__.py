@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphbench.api import Profile, backward_of, compare, diff, load, measure, measure_ops, profile, reset, scaling
+from graphbench.api import Profile, backward_of, compare, diff, load, measure, measure_ops, profile, reset
 from graphbench.bench_protocol import Benchable, BenchInputs
 from graphbench.comparing.implementation import Implementation
 from graphbench.errors import GraphbenchError
 from graphbench.live import Recording, phase, record
 from graphbench.options import MeasureOptions
+from graphbench.series import scaling
 from graphbench.trials import compare_configurations, replace
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from graphbench.comparing.table import ImplementationTable
     from graphbench.report.base import RenderOptions
     from graphbench.report.profile_diff import ProfileDiff
-    from graphbench.report.profile_scaling import ProfileScaling
     from graphbench.session import Session
 
 Path = str | PathLike[str]
@@ -370,45 +369,14 @@ def diff(before: Path | Profile, after: Path | Profile) -> ProfileDiff:
         UsageError: neither a profile nor a path was given, or timers or cache states differ, so that no number can be
             compared.
     """
-    (old, old_name), (new, new_name) = _side("before", before), _side("after", after)
+    (old, old_name), (new, new_name) = side("before", before), side("after", after)
     from graphbench.analysis.diff import diff as compared
     from graphbench.report.profile_diff import ProfileDiff
 
     return ProfileDiff(compared(old.record, new.record, names=(old_name, new_name)))
 
 
-def scaling(profiles: Sequence[Path | Profile] | Path, *, by: str | None = None) -> ProfileScaling:
-    """Set every node's time against the sizes of the inputs: profiles of one model, each on other inputs.
-
-    A time that grows as n to the power of 2 where the others grow as n is what will be slow on long inputs.
-
-    Args:
-        profiles: two or more, saved or at hand; or the directory of a series, as `graphbench run` leaves it for several
-            sets of inputs.
-        by: the dimension to go by, such as `input_ids[1]`, or `elements`; by default the only one that changes, else
-            the elements of all inputs together.
-
-    Returns:
-        Rows, sums and totals; print it.
-
-    Raises:
-        ProfileFormatError: a file cannot be read.
-        UsageError: fewer than two profiles, no such dimension, or timers, cache states or devices differ.
-    """
-    from graphbench.analysis.scaling import scaling as scaled
-    from graphbench.report.profile_scaling import ProfileScaling
-    from graphbench.runs.series import profiles_of
-
-    check_type("by", by, str | None)
-    names: list[str] = []
-    if isinstance(profiles, (str, PathLike)):
-        found = profiles_of(checked_path("profiles", profiles))
-        names, profiles = [path.parent.name for path in found], list(found)
-    records = [_side(f"profiles[{index}]", entry)[0].record for index, entry in enumerate(profiles)]
-    return ProfileScaling(scaled(records, names=names, by=by))
-
-
-def _side(which: str, given: Path | Profile) -> tuple[Profile, str]:
+def side(which: str, given: Path | Profile) -> tuple[Profile, str]:
     """A profile to compare, and the name of its file if it came from one."""
     if isinstance(given, Profile):
         return given, ""

@@ -60,6 +60,7 @@ RANKS = {
     "doctor": 13,
     "api": 15,
     "live": 16,
+    "series": 16,
     "trials": 16,
     "cli": 17,
     "plugins": 18,
