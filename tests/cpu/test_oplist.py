@@ -63,6 +63,14 @@ def test_equal_seeds_give_equal_values() -> None:
     assert not torch.equal(built("shape: [8]", 1), built("shape: [8]", 2))
 
 
+def test_values_of_a_large_tensor_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphbench.models.op_calls.DRAWN_ELEMENTS", 8)
+    row = built("shape: [20]")
+    assert torch.equal(row[8:16], row[:8])
+    assert torch.equal(row[16:], row[:4])
+    assert not torch.equal(row[:4], row[4:8])
+
+
 @pytest.mark.parametrize("dtype", ["i8", "u8", "int32", "int64"])
 def test_integers_lie_below_their_bound(dtype: str) -> None:
     tensor = built(f"shape: [1000], dtype: {dtype}, values: {{below: 7}}")
