@@ -25,7 +25,9 @@ from graphbench.models.yaml_cursor import parse_yaml
 from graphbench.records import NOT_SELECTED, NodeRecord
 from graphbench.report.op_list import op_list
 from tests.cpu.stories import clean, compiled
+from tests.pages import Block, blocks
 
+EXAMPLES = [block for block in blocks("yaml") if block.page.stem == "op-list"]
 QUICK: dict[str, Any] = {"warmup": 1, "repeat": 3, "ceilings": "off", "progress": False, "device": "cpu"}
 CPU = torch.device("cpu")
 
@@ -323,6 +325,12 @@ def test_nothing_that_a_list_may_call_reaches_out_of_torch() -> None:
             assert module.partition(".")[0] in ("torch", "typing", "typing_extensions", "builtins"), f"{root}.{name}"
             assert function not in (eval, exec, compile, open, __import__, getattr, setattr), f"{root}.{name}"
     assert n_ops > 500
+
+
+@pytest.mark.parametrize("block", EXAMPLES, ids=str)
+def test_every_example_of_the_page_is_measured(block: Block, tmp_path: Path) -> None:
+    nodes = measured(tmp_path, block.code.removeprefix("op-list: 1\n"))
+    assert {node.isolated.status for node in nodes.values()} == {"ok"}
 
 
 class Mixed(nn.Module):
