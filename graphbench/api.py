@@ -156,6 +156,22 @@ class Profile:
 
         return repro(self.record, row, backward=backward)
 
+    def op_list(self, select: str | Sequence[str] = ()) -> str:
+        """The ops of the profile as the text of an op list, which `measure_ops` measures without the model.
+
+        Args:
+            select: shell-style patterns of nodes' names, op types or module paths; by default all compute nodes.
+
+        Raises:
+            UsageError: a pattern that means nothing, or no node that can be exported, and why.
+        """
+        from graphbench.report.op_list import op_list
+
+        patterns = (select,) if isinstance(select, str) else tuple(select)
+        for pattern in patterns:
+            check_type("select", pattern, str)
+        return op_list(self.record, patterns)
+
     def __str__(self) -> str:
         return self.table()
 

@@ -37,6 +37,7 @@ class ExportCommand(Command[ExportOptions]):
         "graphbench export report --row conv1 -o repro.py",
         "graphbench export report --row linear_2 --backward -o repro.py",
         "graphbench export report --row r0/conv1 --format ncu",
+        "graphbench export report --format op-list -o ops.yaml",
     )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:

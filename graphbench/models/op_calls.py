@@ -137,7 +137,9 @@ def _tensors(
     for key, members in together.items():
         first = members[0]
         place = torch.device("cpu") if first.on_host else device
-        storages[key] = _drawn(first.values, max(entry.extent for entry in members), first.dtype, generator).to(place)
+        count = max(entry.extent for entry in members)
+        drawn = _drawn(first.values, min(count, DRAWN_ELEMENTS), first.dtype, generator).to(place)
+        storages[key] = drawn if count <= DRAWN_ELEMENTS else _repeated(drawn, count)
     found = {}
     for name, entry in entries.items():
         storage = storages[f"storage {entry.storage}" if entry.storage else name]
@@ -151,7 +153,7 @@ def _tensors(
 def _drawn(values: Values, count: int, dtype_name: str, generator: torch.Generator) -> torch.Tensor:
     """So many elements of a storage, one after the other, on the CPU; zeros where `_arrange` fills them."""
     dtype: torch.dtype = getattr(torch, dtype_name)
-    size, numbers = (min(count, DRAWN_ELEMENTS),), values.numbers
+    size, numbers = (count,), values.numbers
     wide = torch.complex64 if dtype.is_complex else torch.float64 if dtype is torch.float64 else torch.float32
     if values.kind == "normal":
         drawn = torch.randn(size, generator=generator, dtype=wide)
@@ -163,10 +165,15 @@ def _drawn(values: Values, count: int, dtype_name: str, generator: torch.Generat
         drawn = torch.rand(size, generator=generator) < numbers[0]
     else:
         drawn = torch.full(size, 1.0 if values.kind == "ones" else 0.0)
-    drawn = drawn.to(dtype)
-    if count <= DRAWN_ELEMENTS:
-        return drawn
-    return drawn.repeat(-(-count // DRAWN_ELEMENTS))[:count]
+    return drawn.to(dtype)
+
+
+def _repeated(drawn: torch.Tensor, count: int) -> torch.Tensor:
+    """So many elements, on the device: what was drawn, again and again."""
+    whole = torch.empty(count, dtype=drawn.dtype, device=drawn.device)
+    for part in whole.split(drawn.numel()):
+        part.copy_(drawn[: part.numel()])
+    return whole
 
 
 def _arrange(tensor: torch.Tensor, values: Values, generator: torch.Generator) -> None:

@@ -50,6 +50,10 @@ _KEYWORD: Final = re.compile(r"[A-Za-z_]\w{0,80}", re.ASCII)
 _CUSTOM: Final = re.compile(
     r"torch\.ops\.(?!(aten|prims|higher_order)\.)[A-Za-z_]\w{0,80}\.\w{1,80}(\.\w{1,80})?", re.ASCII
 )
+_NO_WORK: Final = re.compile(
+    r"torch\.(set_\w+|use_\w+|_?(enable|disable|init)\w*|seed|manual_seed|_from_blob)", re.ASCII | re.IGNORECASE
+)
+"""Functions of torch that set state of the process, or take an address, and compute nothing to be measured."""
 _MATH: Final = re.compile(r"math\.[a-z][a-z0-9_]{0,20}")
 
 
@@ -184,9 +188,11 @@ def _read_target(cursor: Cursor) -> str:
     """
     target = cursor.text("what is called, as torch.matmul or Tensor.masked_fill")
     if target.startswith(METHOD):
-        if is_method(target.removeprefix(METHOD)):
-            return target
-    elif not function_problem(target) or is_custom(target) or _MATH.fullmatch(target):
+        known = is_method(target.removeprefix(METHOD))
+    else:
+        known = is_custom(target) or _MATH.fullmatch(target) is not None
+        known = known or not (function_problem(target) or _NO_WORK.fullmatch(target))
+    if known:
         return target
     hint = "an op list is data: only torch's own ops, operator.* and math.* are called"
     if target.startswith("torch.Tensor."):

@@ -142,6 +142,9 @@ def test_every_block_runs(page: Path, scratch: Path, report: Path, capsys: pytes
     for name in ("before.json", "after.json"):
         if any(f'.save("{name}"' in block.code for block in blocks):
             (scratch / name).unlink()  # the page makes it itself
+    lists = [block.code for block in blocks_of(page) if block.language == "yaml"]
+    if lists:
+        (scratch / "ops.yaml").write_text(lists[0], encoding="utf-8")
     names = names_of_a_reader(report)
     for block in blocks:
         if block.language == "python":
