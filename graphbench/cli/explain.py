@@ -15,6 +15,8 @@ from graphbench.errors import CaptureError, GraphbenchError, first_line
 _DYNAMO_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _WRAPPING = "Dynamo failed to run FX node"
 _CACHED_CODE_LENGTH = 40
+_TWO_DEVICES = re.compile(r"different devices|same device")  # torch's words, eager and on fake tensors, 2.11 to 2.14
+_DEVICE_HINT = "let the model make it with device=x.device of an input, or hold it in a buffer: those follow --device"
 _HINT = "does the model run without torch.compile on these inputs? --debug shows the traceback"
 
 
@@ -24,14 +26,15 @@ class ExplainedCall:
     Args:
         call: runs the model once.
         subject: what to call the model.
-        hint: what to do about an error; by default to try without torch.compile.
+        hint: what to do about an error; by default to make tensors on the right device where it is about those, else
+            to try without torch.compile.
     """
 
     def __init__(self, call: Callable[[], object], subject: str, *, hint: str | None = None) -> None:
         self.returned = False
         self._call = call
         self._subject = subject
-        self._hint = hint or _HINT
+        self._hint = hint
 
     def __call__(self) -> object:
         """Run the model.
@@ -50,7 +53,7 @@ class ExplainedCall:
             cause = actual_cause(error)
             raise CaptureError(
                 f"{self._subject}: running it raised {type(cause).__name__}: {first_line(cause)}{_place(error)}",
-                hint=self._hint,
+                hint=self._hint or (_DEVICE_HINT if _TWO_DEVICES.search(str(cause)) else _HINT),
                 subject=self._subject,
             ) from error
         self.returned = True
