@@ -116,17 +116,17 @@ class _Call:
 
     def with_labels(self, specs: tuple[InputSpec, ...]) -> tuple[InputSpec, ...]:
         """The inputs with what the model computes its loss from; the first token ids of a decoder come from labels."""
-        made = tuple(self._labels(specs[0]))
+        made = tuple(self._labels(next((spec for spec in specs if spec.bound is not None), specs[0])))
         if not made:
             return specs
         kept = tuple(spec for spec in specs if spec.name != "decoder_input_ids" or made[0].name != "labels")
         return (*kept, *made)
 
-    def _labels(self, first: InputSpec) -> Iterator[InputSpec]:
+    def _labels(self, text: InputSpec) -> Iterator[InputSpec]:
         size, classes = self.batch_size, self._field("num_labels") or 2
         if self.head.endswith("QuestionAnswering") and "start_positions" in self.names:
             for name in ("start_positions", "end_positions"):
-                yield InputSpec(name=name, dtype="i64", shape=(size,), bound=first.shape[-1])
+                yield InputSpec(name=name, dtype="i64", shape=(size,), bound=text.shape[-1])
         if "labels" not in self.names:
             return
         if self.head.endswith(_LABELLED_PER_EXAMPLE):
@@ -134,11 +134,9 @@ class _Call:
         elif self.head.endswith("MultipleChoice"):
             yield InputSpec(name="labels", dtype="i64", shape=(size,), bound=_CHOICES)
         elif self.head.endswith("TokenClassification"):
-            yield InputSpec(name="labels", dtype="i64", shape=first.shape, bound=classes)
-        elif self.head.endswith(_LABELLED_PER_TOKEN):
-            vocabulary = first.bound or self._field("vocab_size")
-            length = first.shape[-1] if first.bound else SEQUENCE_LENGTH
-            yield InputSpec(name="labels", dtype="i64", shape=(size, length), bound=vocabulary)
+            yield InputSpec(name="labels", dtype="i64", shape=text.shape, bound=classes)
+        elif self.head.endswith(_LABELLED_PER_TOKEN) and text.bound is not None:
+            yield InputSpec(name="labels", dtype="i64", shape=text.shape, bound=text.bound)
 
     def _ids(self, name: str, vocabulary: int, length: int) -> InputSpec:
         shape: tuple[int, ...] = (self.batch_size, length)

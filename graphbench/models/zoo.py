@@ -201,8 +201,14 @@ def _set_defaults(configuration: Any, arguments: Mapping[str, object], name: str
     for part in [part for part in parts if getattr(part, "use_cache", False)]:
         if "use_cache" not in arguments:
             part.use_cache = False  # one pass over a whole batch: nothing would ever read the cache
-    if name.endswith("SequenceClassification") and getattr(configuration, "pad_token_id", None) is None:
+    if name.endswith("SequenceClassification") and _lacks(configuration, "pad_token_id"):
         configuration.pad_token_id = 0  # without one, decoders classify a single sequence only
+    if getattr(configuration, "is_encoder_decoder", False) and _lacks(configuration, "decoder_start_token_id"):
+        configuration.decoder_start_token_id = 0  # what labels are shifted behind
+
+
+def _lacks(configuration: Any, field: str) -> bool:
+    return getattr(configuration, field, None) is None
 
 
 def _model_class(transformers: Any, name: str) -> Any:

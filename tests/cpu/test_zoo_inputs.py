@@ -12,11 +12,25 @@ from graphbench.models.sources import BuiltModel, ModelSource, build_model
 
 LAYERS = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
 WORDS = {**LAYERS, "vocab_size": 50}
-BART = {
-    **{"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16},
-    **{"encoder_attention_heads": 2, "decoder_attention_heads": 2, "vocab_size": 60, "max_position_embeddings": 32},
+DECODER = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "vocab_size": 60,
 }
-WHISPER = {**BART, "max_source_positions": 20, "max_target_positions": 12, "num_mel_bins": 8, "pad_token_id": 0}
+BART = {**DECODER, "max_position_embeddings": 32}
+WHISPER = {
+    **DECODER,
+    "max_source_positions": 20,
+    "max_target_positions": 12,
+    "num_mel_bins": 8,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 1,
+}
 T5 = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 50}
 SOUND = {**LAYERS, "conv_dim": (8,) * 7, "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
 PICTURE = {**LAYERS, "image_size": 32, "patch_size": 16}
