@@ -263,7 +263,7 @@ def _make_inputs(job: Job, built: BuiltModel) -> Inputs:
     if built.make_example is not None:
         torch.manual_seed(seed)
         made = built.make_example()
-        return as_inputs(made, origin="example_inputs()", device=job.device, dtype=dtype)
+        return as_inputs(made, origin=built.example_origin, device=job.device, dtype=dtype)
     if built.specs:
         specs = [replace(spec, dtype=dtype) if dtype and spec.is_float else spec for spec in built.specs]
         say(f"inputs: {' '.join(map(str, specs))}")

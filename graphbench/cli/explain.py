@@ -13,8 +13,11 @@ from graphbench import api
 from graphbench.errors import CaptureError, GraphbenchError, first_line
 
 _DYNAMO_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_DYNAMO_OP = re.compile(r"run FX node with fake tensors: call_\w+ (?:<(?:built-in )?(?:function|method) )?([\w.]+)")
 _WRAPPING = "Dynamo failed to run FX node"
 _CACHED_CODE_LENGTH = 40
+_TWO_DEVICES = re.compile(r"different devices|same device")  # torch's words, eager and on fake tensors, 2.11 to 2.14
+_DEVICE_HINT = "let the model make it with device=x.device of an input, or hold it in a buffer: those follow --device"
 _HINT = "does the model run without torch.compile on these inputs? --debug shows the traceback"
 
 
@@ -24,14 +27,15 @@ class ExplainedCall:
     Args:
         call: runs the model once.
         subject: what to call the model.
-        hint: what to do about an error; by default to try without torch.compile.
+        hint: what to do about an error; by default to make tensors on the right device where it is about those, else
+            to try without torch.compile.
     """
 
     def __init__(self, call: Callable[[], object], subject: str, *, hint: str | None = None) -> None:
         self.returned = False
         self._call = call
         self._subject = subject
-        self._hint = hint or _HINT
+        self._hint = hint
 
     def __call__(self) -> object:
         """Run the model.
@@ -48,9 +52,11 @@ class ExplainedCall:
             if isinstance(inner, GraphbenchError):
                 raise inner from error
             cause = actual_cause(error)
+            devices = _TWO_DEVICES.search(str(cause)) is not None
+            raised = f"{type(cause).__name__}{_op(error) if devices else ''}"
             raise CaptureError(
-                f"{self._subject}: running it raised {type(cause).__name__}: {first_line(cause)}{_place(error)}",
-                hint=self._hint,
+                f"{self._subject}: running it raised {raised}: {first_line(cause)}{_place(error)}",
+                hint=self._hint or (_DEVICE_HINT if devices else _HINT),
                 subject=self._subject,
             ) from error
         self.returned = True
@@ -70,6 +76,15 @@ def actual_cause(error: BaseException) -> BaseException:
             return cause
         cause = cause.__cause__ or cause.__context__
     return error
+
+
+def _op(error: BaseException) -> str:
+    """The op that Dynamo was running, "" where it does not say.
+
+    Source: `torch._dynamo.utils.wrap_fake_exception` and what is said of the node, torch 2.11, 2.13 and 2.14.
+    """
+    found = _DYNAMO_OP.search(str(error))
+    return f" in {found[1]}" if found else ""
 
 
 def _place(error: BaseException) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
 
 import torch
 
 from graphbench.errors import CaptureError, GraphbenchError, UsageError, first_line
+from graphbench.measuring.call_inputs import input_records
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import timers_for
 from graphbench.measuring.recording import Recorded, Recorder, compile_count
@@ -49,9 +51,10 @@ def profile_step(
         CaptureError: `fn` raised, or ran no tensor op.
         UsageError: fewer than one warm-up step.
     """
+    inputs = input_records(args, {})  # before a step may change them
     with _state_put_back(restore):
         recorded = recorded_step(session, fn, args, warmup_steps, options)
-    return measure_session(session, options, recorded=recorded, ledger=ledger, leave=leave)
+    return replace(measure_session(session, options, recorded=recorded, ledger=ledger, leave=leave), inputs=inputs)
 
 
 def recorded_step(

@@ -51,13 +51,15 @@ class ModelSource:
 class BuiltModel:
     """A model on the CPU, with random weights or those of a checkpoint.
 
-    Its inputs are known as `specs`, from `make_example`, or not at all. `notes` are to be told to the user.
+    Its inputs are known as `specs`, from `make_example`, or not at all; `example_origin` says whose that is. `notes`
+    are to be told to the user.
     """
 
     module: torch.nn.Module
     subject: str
     specs: tuple[InputSpec, ...] = ()
     make_example: Callable[[], object] | None = None
+    example_origin: str = "example_inputs()"
     notes: tuple[str, ...] = ()
 
 
@@ -139,7 +141,14 @@ def _build_named(source: ModelSource) -> BuiltModel:
         return _build_of_module(source, place, name)
     built = builder(name, source.arguments, source.batch_size or 1, source.train)
     notes = (passed_over(place),) if passed_over(place) else ()
-    return BuiltModel(module=built.module, subject=f"{place}:{name}", specs=built.specs, notes=notes)
+    return BuiltModel(
+        module=built.module,
+        subject=f"{place}:{name}",
+        specs=built.specs,
+        make_example=built.make_example,
+        example_origin="the zoo",
+        notes=notes,
+    )
 
 
 def _build_of_module(source: ModelSource, place: str, target: str) -> BuiltModel:

@@ -12,13 +12,13 @@ from graphbench.errors import CaptureError, UsageError, first_line, raised_by
 from graphbench.models.inputs import InputSpec
 from graphbench.models.packages import import_optional
 from graphbench.models.plugins import distribution_of, load_zoo, plugin_zoos
+from graphbench.models.transformers_inputs import IMAGE_SIZE, infer_inputs
 
 if TYPE_CHECKING:
     import torch
 
-SEQUENCE_LENGTH = 128
-_IMAGE_SIZE = 224
 _INCEPTION_SIZE = 299
+_DETECTION_SIZE = 320
 _CLIP_FRAMES, _CLIP_SIZE = 16, 112
 _SHORTEST_WITHIN, _MOST_WITHIN = 4, 2
 
@@ -34,10 +34,12 @@ class ZooModel:
         module: the model, with random weights.
         specs: one input each; those without a name are passed by position. Empty when they cannot be inferred: the
             user is then asked for them.
+        make_example: makes what no spec can say, as lists of images: a tensor, a tuple, or a dict by name.
     """
 
     module: torch.nn.Module
     specs: tuple[InputSpec, ...] = ()
+    make_example: Callable[[], object] | None = None
 
 
 Builder = Callable[[str, Mapping[str, object], int, bool], ZooModel]
@@ -126,16 +128,30 @@ def _build_torchvision(name: str, arguments: Mapping[str, object], batch_size: i
     weights = {"weights": None, "weights_backbone": None} if _has_backbone(family) else {"weights": None}
     module = construct(subject, lambda: models.get_model(name, **{**weights, **arguments}))
     if ".detection" in family:
-        return ZooModel(module=module, specs=())  # called with a list of images, which no spec can say
+        return ZooModel(module=module, make_example=partial(_detection_example, batch_size, train))
     if ".video" in family:
-        shape = (batch_size, 3, _CLIP_FRAMES, _CLIP_SIZE, _CLIP_SIZE)
+        size = _CLIP_SIZE if family.endswith(".resnet") else IMAGE_SIZE
+        shape = (batch_size, 3, _CLIP_FRAMES, size, size)
         return ZooModel(module=module, specs=(InputSpec(dtype="f32", shape=shape),))
     if ".optical_flow" in family:
-        return ZooModel(module=module, specs=(_image(batch_size, 3, _IMAGE_SIZE, _IMAGE_SIZE),) * 2)
-    size = _INCEPTION_SIZE if name == "inception_v3" else _IMAGE_SIZE
+        return ZooModel(module=module, specs=(_image(batch_size, 3, IMAGE_SIZE, IMAGE_SIZE),) * 2)
+    size = _INCEPTION_SIZE if name == "inception_v3" else IMAGE_SIZE
     wanted = arguments.get("image_size", size)
     size = wanted if isinstance(wanted, int) else size
     return ZooModel(module=module, specs=(_image(batch_size, 3, size, size),))
+
+
+def _detection_example(batch_size: int, train: bool) -> tuple[object, ...]:
+    """Images as a detector takes them, each with one box where it is to be trained.
+
+    Source: `torchvision.models.detection.generalized_rcnn.GeneralizedRCNN.forward` (torchvision 0.29).
+    """
+    import torch
+
+    images = [torch.rand(3, _DETECTION_SIZE, _DETECTION_SIZE) for _ in range(batch_size)]
+    corner = _DETECTION_SIZE / 2
+    box = {"boxes": torch.tensor([[0.0, 0.0, corner, corner]]), "labels": torch.ones(1, dtype=torch.int64)}
+    return (images, [dict(box) for _ in images]) if train else (images,)
 
 
 def _has_backbone(family: str) -> bool:
@@ -151,7 +167,7 @@ def _build_timm(name: str, arguments: Mapping[str, object], batch_size: int, tra
         raise _unknown(subject, name, timm.list_models(), "timm.list_models('*vit*') lists the names like vit")
     module = construct(subject, lambda: timm.create_model(name, pretrained=False, **arguments))
     configuration = getattr(module, "pretrained_cfg", None) or {}
-    channels, height, width = configuration.get("input_size") or (3, _IMAGE_SIZE, _IMAGE_SIZE)
+    channels, height, width = configuration.get("input_size") or (3, IMAGE_SIZE, IMAGE_SIZE)
     match arguments.get("img_size"):
         case int(size):
             height = width = size
@@ -166,15 +182,40 @@ def _build_transformers(name: str, arguments: Mapping[str, object], batch_size: 
     """Source: `AutoConfig.for_model`, `AutoModelForCausalLM.from_config`, `AutoModel.from_config` (transformers 5)."""
     transformers = import_optional("transformers")
     subject = f"hf:{name}"
-    configuration_class = _configuration_class(transformers, name, subject)
+    model_class = _model_class(transformers, name)
+    configuration_class = (
+        _configuration_class(transformers, name, subject) if model_class is None else model_class.config_class
+    )
     _check_fields(configuration_class, arguments, subject)
     configuration = construct(subject, lambda: configuration_class(**arguments))
-    if "use_cache" not in arguments and getattr(configuration, "use_cache", False):
-        configuration.use_cache = False  # one pass over a whole batch: nothing would ever read the cache
-    causal = _is_causal(transformers, configuration)
-    factory = transformers.AutoModelForCausalLM if causal else transformers.AutoModel
-    module = construct(subject, lambda: factory.from_config(configuration))
-    return ZooModel(module=module, specs=_transformers_specs(module, batch_size, labels=train and causal))
+    _set_defaults(configuration, arguments, name)
+    factory = transformers.AutoModelForCausalLM if _is_causal(transformers, configuration) else transformers.AutoModel
+    build = factory.from_config if model_class is None else model_class
+    module = construct(subject, lambda: build(configuration))
+    return ZooModel(module=module, specs=infer_inputs(module, batch_size, train=train))
+
+
+def _set_defaults(configuration: Any, arguments: Mapping[str, object], name: str) -> None:
+    """What a forward over a whole batch needs, where the user said nothing else."""
+    parts = [configuration, getattr(configuration, "text_config", None)]
+    for part in [part for part in parts if getattr(part, "use_cache", False)]:
+        if "use_cache" not in arguments:
+            part.use_cache = False  # one pass over a whole batch: nothing would ever read the cache
+    if name.endswith("SequenceClassification") and _lacks(configuration, "pad_token_id"):
+        configuration.pad_token_id = 0  # without one, decoders classify a single sequence only
+    if getattr(configuration, "is_encoder_decoder", False) and _lacks(configuration, "decoder_start_token_id"):
+        configuration.decoder_start_token_id = 0  # what labels are shifted behind
+
+
+def _lacks(configuration: Any, field: str) -> bool:
+    return getattr(configuration, field, None) is None
+
+
+def _model_class(transformers: Any, name: str) -> Any:
+    """A model's class of that name, as `BertForSequenceClassification`, else `None`."""
+    found = getattr(transformers, name, None) if name[:1].isupper() and not name.endswith("Config") else None
+    is_model = isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)
+    return found if is_model and getattr(found, "config_class", None) is not None else None
 
 
 def _configuration_class(transformers: Any, name: str, subject: str) -> Any:
@@ -183,9 +224,10 @@ def _configuration_class(transformers: Any, name: str, subject: str) -> Any:
         return mapping[name]
     found = getattr(transformers, name, None) if name.endswith("Config") else None
     if found is None or not hasattr(found, "model_type"):
-        classes = [entry for entry in dir(transformers) if entry.endswith("Config")]
-        hint = "a model type such as gpt2 or a configuration class such as LlamaConfig, not a checkpoint; the types: "
-        raise _unknown(subject, name, [*mapping, *classes], f"{hint}list(transformers.CONFIG_MAPPING)")
+        classes = [entry for entry in dir(transformers) if entry.endswith("Config") or "For" in entry]
+        hint = "a model type such as gpt2, a configuration class such as LlamaConfig, or a model class such as "
+        hint += "BertForMaskedLM, not a checkpoint; the types: list(transformers.CONFIG_MAPPING)"
+        raise _unknown(subject, name, [*mapping, *classes], hint)
     return found
 
 
@@ -207,23 +249,6 @@ def _is_causal(transformers: Any, configuration: Any) -> bool:
     kind = type(configuration)
     masked = kind in transformers.MODEL_FOR_MASKED_LM_MAPPING
     return kind in transformers.MODEL_FOR_CAUSAL_LM_MAPPING and not masked and not configuration.is_encoder_decoder
-
-
-def _transformers_specs(module: Any, batch_size: int, *, labels: bool) -> tuple[InputSpec, ...]:
-    configuration = module.config
-    if module.main_input_name == "pixel_values":
-        size = getattr(configuration, "image_size", None) or _IMAGE_SIZE
-        height, width = (size, size) if isinstance(size, int) else tuple(size)
-        return (_image(batch_size, getattr(configuration, "num_channels", 3), height, width, "pixel_values"),)
-    vocabulary = getattr(configuration, "vocab_size", None)
-    if module.main_input_name != "input_ids" or not vocabulary:
-        return ()
-    limit = getattr(configuration, "max_position_embeddings", None) or SEQUENCE_LENGTH
-    shape = (batch_size, min(SEQUENCE_LENGTH, limit))
-    names = ["input_ids"]
-    names += ["decoder_input_ids"] if getattr(configuration, "is_encoder_decoder", False) else []
-    names += ["labels"] if labels else []
-    return tuple(InputSpec(name=name, dtype="i64", shape=shape, bound=vocabulary) for name in names)
 
 
 ZOOS: Mapping[str, Builder] = {

@@ -33,6 +33,10 @@ class Breaks(nn.Module):
         torch._dynamo.graph_break()
         return x * 2
 
+class Elsewhere(nn.Module):
+    def forward(self, x):
+        return x.flatten() @ torch.ones(108, device="meta")
+
 conv = Conv()
 def example_inputs(): return {"x": torch.ones(1, 3, 6, 6)}
 """
@@ -101,7 +105,17 @@ def test_a_graph_break_is_an_error_where_one_graph_is_asked_for(
     assert run("--model", "nets_of_a_user:Breaks", "--fullgraph") == 1
     printed = capsys.readouterr().err
     assert "or leave out --fullgraph" in printed
-    assert "nets_of_a_user.py:16" in printed
+    assert "nets_of_a_user.py:15" in printed
+
+
+def test_a_tensor_that_is_made_on_another_device_is_an_error_that_names_the_op(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--model", "nets_of_a_user:Elsewhere") == 1
+    printed = capsys.readouterr().err
+    assert " in matmul: " in printed
+    assert "(nets_of_a_user.py:20, in forward)" in printed
+    assert "hint: let the model make it with device=x.device" in printed
 
 
 @pytest.mark.parametrize(
