@@ -99,6 +99,10 @@ class RunCommand(Command[RunOptions]):
         "graphbench run --custom-model-file net.py --model-class Net --input 'f32[8,3]'",
         "# quick, and only what costs most",
         "graphbench run --model timm:vit_tiny_patch16_224 --measure-ms 10 --top 20",
+        "graphbench run --custom-model-file net.py --model-class Net --select 'conv*'",
+        "# within a minute: a rough pass over everything, then what matters",
+        "graphbench run --model hf:gpt2 --max-seconds 60",
+        "graphbench run --op-list ops.yaml --device cuda:1",
         "# an interrupted run goes on",
         "graphbench run --resume report",
     )

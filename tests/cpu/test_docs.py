@@ -29,7 +29,7 @@ CHEAP_FLAGS = ("--repeat=3", "--warmup=1", "--no-progress", "--ceilings=off", "-
 STAND_IN = ("--custom-model-file=net.py", "--model-class=Net")
 OF_A_ZOO = ("--model", "--model-arg", "--input", "--example-inputs", "--batch-size")
 WIDTH = 256
-MAY_FAIL = {"--fail-on-regression": 5, "--strict": 4}
+MAY_FAIL = {"--fail-on-regression": 5, "--strict": 4, "doctor": 3}
 NET = """import torch
 from torch import nn
 
@@ -181,7 +181,7 @@ def runnable(call: CommandLine) -> list[str]:
     if "--output-dir" in given and "--force" not in given:
         cheap.append("--force")
     rest = words[at + 1 :]
-    if "..." in rest or "--model" in given:
+    if "..." in rest or ("--model" in given and not any(word.startswith("net:") for word in rest)):
         rest = [*STAND_IN, *without(rest, OF_A_ZOO)]
     return [*words[: at + 1], *cheap, *rest]
 

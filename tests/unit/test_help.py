@@ -48,7 +48,7 @@ def test_a_command_without_examples_shows_none() -> None:
 
 
 def test_usage_names_what_must_be_given(capsys: pytest.CaptureFixture[str]) -> None:
-    assert help_of("export", capsys).startswith("usage: graphbench export [options] PROFILE --row ROW\n")
+    assert help_of("export", capsys).startswith("usage: graphbench export [options] PROFILE\n")
     assert help_of("diff", capsys).startswith("usage: graphbench diff [options] A B\n")
 
 
