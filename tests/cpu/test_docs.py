@@ -6,6 +6,8 @@ are packages and minutes; all other flags of the line are taken as they stand.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,8 +20,11 @@ import torch._inductor.config
 from torch import nn
 
 import graphbench
-from graphbench import cli
+from graphbench import cli, session
 from graphbench.cli import demo
+from graphbench.doctor import examine
+from graphbench.doctor.finding import Finding
+from graphbench.doctor.machine import Machine
 from graphbench.options import MeasureOptions
 from tests.cpu.stories import clean
 from tests.pages import PAGES, ROOT, Block, CommandLine, blocks_of, command_lines, graphbench_call
@@ -72,6 +77,15 @@ def my_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
 """What stands for any model: modules as `layers.0.mlp.act`, nodes `linear` and `gelu`, one C++ kernel."""
 
 
+EXAMINE = examine.examine
+
+
+@functools.cache
+def found_by_doctor() -> tuple[Finding, ...]:
+    """What `doctor` finds, looked for once."""
+    return tuple(EXAMINE(Machine()))
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a run, which pages take for granted."""
@@ -107,6 +121,7 @@ def _cheap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setitem(defaults, name, value)
     size = demo.DemoSize(width=32, heads=2, layers=1, vocabulary=64, batch=2, length=8, dtype="f32")
     monkeypatch.setattr(demo, "CPU_SIZE", size)
+    monkeypatch.setattr(examine, "examine", lambda _: found_by_doctor())
     # Nothing to tune, and so nothing to build for it.
     with torch._inductor.config.patch(max_autotune_gemm_backends="ATEN"):
         yield
@@ -160,14 +175,23 @@ def run_lines(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
         call = graphbench_call(line)
         assert call is not None, f"{block}: {line}: not a call of graphbench: mark the block, and say why it is not run"
         capsys.readouterr()
-        if "run" in call.words or "demo" in call.words:
-            graphbench.reset()  # a process of its own for every reader
-        code = cli.main(runnable(call))
+        with another_process():
+            code = cli.main(runnable(call))
         printed = capsys.readouterr()
         allowed = {0, *(code for flag, code in MAY_FAIL.items() if flag in call.words)}
         assert code in allowed, f"{block}: {line}: exit code {code}: {printed.err}"
         if call.output is not None:
             Path(call.output).expanduser().write_text(printed.out, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def another_process() -> Iterator[None]:
+    """While inside, nothing is captured yet; afterwards, what the page's Python captured is there again."""
+    held = session._Current.session
+    session._Current.session = None
+    yield
+    torch._dynamo.reset()
+    session._Current.session = held
 
 
 def runnable(call: CommandLine) -> list[str]:
