@@ -39,6 +39,7 @@ class DoctorCommand(Command[DoctorOptions]):
     """
 
     name: ClassVar[str] = "doctor"
+    examples: ClassVar[tuple[str, ...]] = ("graphbench doctor", "graphbench doctor --json")
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Declare the arguments of `doctor`."""

@@ -37,6 +37,7 @@ class ExportCommand(Command[ExportOptions]):
         "graphbench export report --row conv1 -o repro.py",
         "graphbench export report --row linear_2 --backward -o repro.py",
         "graphbench export report --row r0/conv1 --format ncu",
+        "# its ops, to be measured on another machine without the model",
         "graphbench export report --format op-list -o ops.yaml",
     )
 

@@ -103,6 +103,10 @@ class RunCommand(Command[RunOptions]):
         "graphbench run --model timm:vit_tiny_patch16_224 --measure-ms 10 --top 20",
         "# several inputs: each measured, then how every node's time grows",
         "graphbench run --model hf:bert --batch-size 1,8,32 --output-dir batches",
+        "graphbench run --custom-model-file net.py --model-class Net --select 'conv*'",
+        "# within a minute: a rough pass over everything, then what matters",
+        "graphbench run --model hf:gpt2 --max-seconds 60",
+        "graphbench run --op-list ops.yaml --device cuda:1",
         "# an interrupted run goes on",
         "graphbench run --resume report",
     )

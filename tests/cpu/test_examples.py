@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import runpy
-import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +12,10 @@ from types import ModuleType
 
 import pytest
 
-from graphbench.cli import main, parse
+from graphbench.cli import main
 from graphbench.records import ProfileRecord
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-README = EXAMPLES.parent / "README.md"
 BUDGET_MS = 2.0
 
 
@@ -91,49 +88,6 @@ def test_compare_implementations_times_forwards_and_backwards(capsys: pytest.Cap
 def test_small_transformer_is_a_model_file(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--custom-model-file", os.fspath(EXAMPLES / "small_transformer.py"), "--model-class", "SmallTransformer"]
     assert main(["run", *words, "--measure-ms", str(BUDGET_MS), "--no-progress", "--strict"]) == 0
-    assert "attributed 100.00 %" in capsys.readouterr().out
-
-
-# the README
-
-
-def block_of_use_it(language: str) -> str:
-    """The first block of a language in the README's section "Use it"."""
-    _, _, section = README.read_text(encoding="utf-8").partition("## Use it\n")
-    found = re.search(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
-def test_python_of_the_readme_runs_from_top_to_bottom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    script = tmp_path / "use_it.py"
-    script.write_text(block_of_use_it("python"), encoding="utf-8")
-    runpy.run_path(os.fspath(script))
-    inference, step = capsys.readouterr().out.split("graphbench profile of a model")[1:]
-    assert re.search(r"^input_\d +gelu +f32\[64,512\]", inference, re.MULTILINE)
-    assert re.search(r"^input_\d +relu +added ", inference, re.MULTILINE)
-    assert re.search(r"^_?(foreach_)?sqrt +opt", step, re.MULTILINE)
-    assert {path.name for path in tmp_path.glob("*.json")} == {"before.json", "after.json"}
-
-
-@pytest.mark.parametrize("line", block_of_use_it("sh").splitlines())
-def test_commands_of_the_readme_are_whole(line: str) -> None:
-    program, *words = shlex.split(line, comments=True)
-    arguments = parse(words)
-    assert program == "graphbench"
-    assert arguments.command.read_options(arguments)
-
-
-def test_the_readmes_model_file_is_measured(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(EXAMPLES.parent)
-    (line,) = [line for line in block_of_use_it("sh").splitlines() if "--custom-model-file" in line]
-    words = shlex.split(line, comments=True)[1:]
-    assert main([*words, "--device", "cpu", "--measure-ms", str(BUDGET_MS), "--no-progress"]) == 0
     assert "attributed 100.00 %" in capsys.readouterr().out
 
 
