@@ -1,4 +1,4 @@
-"""Isolation on what real models do: indices, positions, strides and dtypes are in isolation what they are in the run."""
+"""Isolation on what real models do: indices, positions, strides and dtypes alone are what they are in the run."""
 
 from __future__ import annotations
 
