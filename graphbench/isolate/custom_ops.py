@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import torch
 from torch import fx
-from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 from torch._library import opaque_object
 from torch._library.custom_ops import OPDEFS
 from torch.utils import _pytree as pytree
@@ -86,21 +85,22 @@ def _owners(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         if definition is not None:
             yield definition
             yield definition._init_fn
-    elif _is_triton(function):
-        kernel = kernel_side_table.get_kernel(kwargs["kernel_idx"])
-        yield kernel
-        yield getattr(kernel, "fn", None)  # below an autotuner
     else:
-        yield users_function(function, args)
+        called = users_function(function, args, kwargs)
+        yield called
+        if _is_triton(function):
+            yield getattr(called, "fn", None)  # below an autotuner
 
 
-def users_function(function: Any, args: tuple[Any, ...]) -> Any:
-    """What of the user's a function of Dynamo's calls; any other function itself.
+def users_function(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What of the user's a function of torch's calls, a Triton kernel among others; any other function itself.
 
     Source: closures of `torch._dynamo.variables.misc.produce_trampoline_autograd_apply` and of
         `TorchInGraphFunctionVariable._call_nonstrict_traceable_function`; torch 2.11 keeps the latter in a `TreeSpec`,
         2.13 and 2.14 in a `_LeafCallable`.
     """
+    if _is_triton(function):
+        return _kernel_table().get_kernel(kwargs["kernel_idx"])
     if _is_named(function, _AUTOGRAD):
         return inspect.getclosurevars(function).nonlocals.get("fn_cls", function)
     if _is_named(function, _NONSTRICT) and args:
@@ -120,9 +120,16 @@ def _is_triton(function: Any) -> bool:
     return isinstance(function, torch._ops.HigherOrderOperator) and function.name().startswith(_TRITON)
 
 
+def _kernel_table() -> Any:
+    """Users' Triton kernels by the numbers that graphs have in their place."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table  # a second; Dynamo has imported it
+
+    return kernel_side_table
+
+
 def _triton_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BenchInputs:
     """Source: `torch._higher_order_ops.triton_kernel_wrap.triton_kernel_wrapper_mutation`, torch 2.11 to 2.14."""
-    constants = kernel_side_table.get_constant_args(kwargs["constant_args_idx"])
+    constants = _kernel_table().get_constant_args(kwargs["constant_args_idx"])
     return BenchInputs((), {**constants, **kwargs["kwargs"], "grid": kwargs["grid"]})
 
 

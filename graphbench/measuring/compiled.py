@@ -293,12 +293,14 @@ def held_nodes(side: CompiledSide, single: Collection[str]) -> dict[str, str]:
         side: the forward graph.
         single: Dynamo nodes with one output.
 
-    A node lowers to a chain of post-grad nodes; only the last of the chain, before mere reshapes, has its value.
+    A node lowers to a chain of post-grad nodes; only the last of the chain, before mere reshapes, has its value. Of
+    nodes that a pass rewrote together, only the last one's value is left.
     """
     last: dict[str, str] = {}
     for node in side.graph.post_grad:
         if node.target != "getitem" and node.target not in RESHAPES:
             for source in node.sources:
-                last[source] = node.name
+                is_left = not node.rewrote or source == node.sources[-1]
+                last[source] = node.name if is_left else ""
     holding = {name for ownership in side.ownership.values() for name in ownership.holds.values()}
     return {post_grad: node for node, post_grad in last.items() if post_grad in holding and node in single}

@@ -33,7 +33,7 @@ class CustomCall:
         """Of a call; one whose identity is not its function calls a kernel of Inductor's, or an operator."""
         if identity is not function and not isinstance(function, torch._ops.OpOverload):
             return cls("", False, None)
-        op, foreign = op_name(users_function(function, args)), is_foreign(function, args)
+        op, foreign = op_name(users_function(function, args, kwargs)), is_foreign(function, args)
         opaque = opaque_argument(args, kwargs) if foreign else None
         return cls(op, foreign, bench_of(function, args, kwargs), opaque)
 

@@ -252,14 +252,64 @@ def test_synthetic_indices_are_legal(function: Callable[..., Any], args: tuple[A
     assert found.shape == function(*args).shape
 
 
-def test_synthetic_integers_stay_within_the_captured_range() -> None:
-    found = seen(torch.clone, torch.tensor([3, 7] * 50))
-    assert set(found.tolist()) == {3, 4, 5, 6, 7}
+@pytest.mark.parametrize(
+    "values",
+    [torch.tensor([0, 4, -100, 2]), torch.tensor([True, False, False, True])],
+    ids=["classes and what is ignored", "a mask"],
+)
+def test_what_decides_what_an_op_does_stays_as_captured(values: torch.Tensor) -> None:
+    assert seen(lambda x, floats: x.clone(), values, torch.ones(2)).tolist() == values.tolist()
+
+
+def test_a_call_with_nothing_to_draw_has_captured_values_and_is_compared() -> None:
+    found = unit(torch.cumsum, torch.tensor([3, 7]), 0, values="synthetic")
+    assert found.values == "captured"
+    assert judged(torch.cumsum, torch.tensor([3, 7]), 0, values="synthetic") == (True, "")
+
+
+JOINT: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "offsets": (F.embedding_bag, (torch.tensor([4, 1, 2]), torch.ones(5, 3), torch.tensor([0, 2, 2]))),
+    "a mask of as many values": (
+        lambda x, mask, source: x.masked_scatter(mask, source),
+        (torch.zeros(6), torch.tensor([True, False, True, False, False, False]), torch.ones(2)),
+    ),
+    "counts that add up": (
+        lambda x, counts: x.repeat_interleave(counts, 0, output_size=5),
+        (torch.ones(3, 2), torch.tensor([1, 0, 4])),
+    ),
+    "a class that is ignored": (F.cross_entropy, (torch.ones(3, 5), torch.tensor([4, -100, 0]))),
+    "probabilities": (torch.bernoulli, (torch.full((64,), 0.5),)),
+    "odds to draw from": (torch.multinomial, (torch.full((64,), 0.5), 2)),
+    "targets and inputs within one": (F.binary_cross_entropy, (torch.full((64,), 0.5), torch.full((64,), 0.5))),
+}
+
+
+@pytest.mark.parametrize(("function", "args"), JOINT.values(), ids=JOINT)
+def test_what_an_op_asks_of_its_values_still_holds(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    assert seen(function, *args).shape == function(*args).shape
 
 
 def test_synthetic_floats_are_in_a_stable_range_and_not_the_captured_ones() -> None:
-    found = seen(torch.clone, torch.full((100,), 1e30))
+    found = seen(torch.clone, torch.tensor([1e30, -1e30] * 50))
     assert -1 <= float(found.min()) < 0 < float(found.max()) < 1
+
+
+def test_where_none_is_negative_none_is_drawn() -> None:
+    found = seen(torch.clone, torch.full((100,), 1e30))
+    assert 0 <= float(found.min()) < 0.2 < 0.8 < float(found.max()) < 1
+
+
+def test_an_expanded_tensor_is_drawn_once_and_stays_expanded() -> None:
+    found = seen(lambda x: x, torch.ones(3, 1).expand(3, 8))
+    assert found.stride() == (1, 0)
+    assert len(set(found[:, 0].tolist())) == 3
+    assert torch.equal(found, found[:, :1].expand(3, 8))
+
+
+def test_integers_that_share_their_bytes_with_floats_are_what_is_left_there() -> None:
+    integers = torch.tensor([1, 2, 3], dtype=torch.int32)
+    found = seen(lambda floats, own: own.clone(), integers.view(torch.float32), integers)
+    assert found.tolist() == [1, 2, 3]
 
 
 def test_synthetic_values_do_not_move_the_generator() -> None:

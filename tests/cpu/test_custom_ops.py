@@ -213,7 +213,7 @@ def test_a_nonstrict_function_is_asked_and_given_its_own_arguments(monkeypatch: 
     found = bench_of(function, args, kwargs)
     assert found is not None
     assert torch.equal(found.ready(args, kwargs)(), x * 6)  # type: ignore[arg-type]
-    assert op_name(users_function(function, args)) == "tripled"
+    assert op_name(users_function(function, args, kwargs)) == "tripled"
 
 
 class Kernel:

@@ -25,7 +25,7 @@ def custom_op(name: str, implementation: Callable[[torch.Tensor], torch.Tensor])
     return op
 
 
-def test_a_node_that_fails_alone_fails_its_row_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_op_that_cannot_be_repeated_alone_costs_its_rows_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     alone: list[str] = []
 
     def implementation(x: torch.Tensor) -> torch.Tensor:
@@ -39,10 +39,11 @@ def test_a_node_that_fails_alone_fails_its_row_and_no_other(monkeypatch: pytest.
     (region,) = quick().regions
     rows = [*region.nodes, *region.kernels]
     failed = [(row.isolated.status, row.isolated.reason) for row in rows if row.isolated.status != "ok"]
-    assert failed == [("failed", "alone it raises OSError: out of paper")] * 2
+    reason = "needs manual benchmark: graphbench_test.fails_alone: alone it raises OSError: out of paper"
+    assert failed == [("skipped", reason)] * 2
     assert {row.in_graph.status for row in rows} == {"ok"}
     assert region.status == "ok"
-    assert node(region, "graphbench_test.fails_alone").isolated.status == "failed"
+    assert node(region, "graphbench_test.fails_alone").isolated.status == "skipped"
 
 
 def _while_isolating(monkeypatch: pytest.MonkeyPatch, flag: list[str]) -> None:
