@@ -37,11 +37,18 @@ SPARE_S = 8.0  # for the step's isolated ops, ceilings and reports, after measur
 REASONS_SHOWN = 6
 
 
-def measured(entry: ZooEntry, device: str, limit_s: float) -> dict[str, Any]:
-    """The row of one model: figures of its report, or why there is none."""
+def measured(entry: ZooEntry, device: str, limit_s: float, measuring_s: float) -> dict[str, Any]:
+    """The row of one model: figures of its report, or why there is none.
+
+    Args:
+        entry: the model.
+        device: where it runs.
+        limit_s: when it is stopped.
+        measuring_s: how long measuring may take of that.
+    """
     with tempfile.TemporaryDirectory(prefix="graphbench-zoo-") as folder:
         out = Path(folder) / "out"
-        words = ["run", *entry.words(device), "--max-seconds", f"{MEASURING_PART * limit_s:g}", "--no-progress"]
+        words = ["run", *entry.words(device), "--max-seconds", f"{measuring_s:g}", "--no-progress"]
         started = time.monotonic()
         told: dict[str, Any] = {"command": " ".join(["graphbench", *words])}
         try:
@@ -149,7 +156,9 @@ def run(
     def one(entry: ZooEntry) -> dict[str, Any] | None:
         if time.monotonic() + options.max_seconds_per_model > ends:
             return None
-        return {**measure(entry, options.device, options.max_seconds_per_model), "jobs": options.jobs}
+        limit_s = options.max_seconds_per_model
+        measuring_s = options.max_measuring_seconds or MEASURING_PART * limit_s
+        return {**measure(entry, options.device, limit_s, measuring_s), "jobs": options.jobs}
 
     with ThreadPoolExecutor(options.jobs) as pool:
         started = {pool.submit(one, entry): entry for entry in wanted}
@@ -173,6 +182,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="keep the rows that are in the file")
     parser.add_argument("--again", action="store_true", help="measure chosen models anew, though they have a row")
     parser.add_argument("--max-seconds-per-model", type=float, default=40.0)
+    parser.add_argument("--max-measuring-seconds", type=float, help="of these; default: 0.3 of them")
     parser.add_argument("--budget-seconds", type=float, default=float("inf"), help="start no model after that")
     parser.add_argument(
         "--jobs", type=int, default=1, help="models at once: for coverage, their times disturb each other"

@@ -30,6 +30,7 @@ def test_there_are_at_least_25_models_of_three_zoos_each_named_once() -> None:
 
 def options(output: Path, **changes: Any) -> argparse.Namespace:
     defaults = {"resume": True, "again": False, "jobs": 1, "budget_seconds": 1e9, "max_seconds_per_model": 1.0}
+    defaults["max_measuring_seconds"] = None
     return argparse.Namespace(**{**defaults, "device": "cpu", "output": output, **changes})
 
 
