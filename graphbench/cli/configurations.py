@@ -81,6 +81,7 @@ def compare_job(
     sides_named(names)
     files = files_of(names, output.output_dir)
     output.check(files)
+    loss = loss_named(job.execution.loss)
     built = prepare_job(job, measure)
     subject = subject_of(
         built.module,
@@ -89,7 +90,7 @@ def compare_job(
         train=job.execution.train,
         dynamic=job.execution.dynamic,
         name=built.subject,
-        loss=loss_named(job.execution.loss),
+        loss=loss,
         fullgraph=job.execution.fullgraph,
     )
     say(f"comparing {', '.join(names)} of {built.subject}, on {job.device}")

@@ -13,7 +13,9 @@ from graphbench import api
 from graphbench.errors import CaptureError, GraphbenchError, first_line
 
 _DYNAMO_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
-_DYNAMO_OP = re.compile(r"run FX node with fake tensors: call_\w+ (?:<(?:built-in )?(?:function|method) )?([\w.]+)")
+_DYNAMO_OP = re.compile(
+    r"(?:run FX node with fake tensors|debug context): call_\w+ (?:<(?:built-in )?(?:function|method) )?([\w.]+)"
+)
 _WRAPPING = "Dynamo failed to run FX node"
 _CACHED_CODE_LENGTH = 40
 _TWO_DEVICES = re.compile(r"different devices|same device")  # torch's words, eager and on fake tensors, 2.11 to 2.14
@@ -81,7 +83,7 @@ def actual_cause(error: BaseException) -> BaseException:
 def _op(error: BaseException) -> str:
     """The op that Dynamo was running, "" where it does not say.
 
-    Source: `torch._dynamo.utils.wrap_fake_exception` and what is said of the node, torch 2.11, 2.13 and 2.14.
+    Source: `torch._dynamo.utils.get_fake_value`, whose messages quote the node, torch 2.11, 2.13 and 2.14.
     """
     found = _DYNAMO_OP.search(str(error))
     return f" in {found[1]}" if found else ""

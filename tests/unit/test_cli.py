@@ -14,6 +14,7 @@ from graphbench.errors import UsageError
 from graphbench.measurements import Measurement
 from graphbench.options import MeasureOptions
 from graphbench.records import ProfileRecord
+from graphbench.runs.entries import Started
 from tests.factories import node, profile, region
 from tests.unit.test_hostile_journal import entries_of, journal_of
 
@@ -250,6 +251,20 @@ def test_a_run_that_was_cut_short_while_its_files_were_written_goes_on(
     (tmp_path / "profile.json").write_text("of the process that was killed")
     assert cli.main(["run", "--resume", str(tmp_path)]) == 0
     assert (tmp_path / "profile.json").read_text() == "saved"
+
+
+def test_a_run_of_a_users_module_goes_on_only_where_that_is_named_again(
+    jobs: list[SimpleNamespace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--model", "pack:Net", "--train", "--loss", "pack:mine", "--output-dir", str(tmp_path))
+    journal_of(tmp_path, *entries_of(make_record(), words))
+    (folder,) = {entry.folder for entry in entries_of(make_record(), words) if isinstance(entry, Started)}
+    monkeypatch.chdir(folder)
+    assert cli.main(["run", "--resume", str(tmp_path)]) == 2
+    assert "runs the code of pack:Net and pack:mine: name it again to allow it" in capsys.readouterr().err
+    assert jobs == []
+    assert cli.main(["run", "--resume", str(tmp_path), "--model", "pack:Net", "--loss", "pack:mine"]) == 0
+    assert jobs[0].job.execution.loss == "pack:mine"
 
 
 # --strict
