@@ -212,7 +212,7 @@ def test_a_run_that_changed_cannot_go_on(tmp_path: Path) -> None:
     time.sleep(0.5)
     code, said = run(tmp_path, "--resume", str(tmp_path / "out"))
     assert code == 2
-    assert "name that file again to allow it" in said
+    assert "name it again to allow it" in said
     model.write_text(model.read_text().replace("x * 2", "x * 3"))
     code, said = run(tmp_path, "--resume", str(tmp_path / "out"), "--custom-model-file", str(model))
     assert code == 2
