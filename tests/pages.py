@@ -19,18 +19,24 @@ SHOWN = ("console", "text", "json", "yaml", "markdown", "")
 
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"<!-- not run: (?P<why>.+) -->\s*\Z")
+_FILE = re.compile(r"<!-- file: (?P<name>[\w.-]+) -->\s*\Z")
 _SUBSTITUTED = re.compile(r"\$\((.*)\)")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. `line` counts from 1; `not_run` is why it cannot run here, from the comment above it."""
+    """A fenced block. `line` counts from 1.
+
+    The comment above it, which readers do not see, may say why it cannot run here (`not_run`), or that what follows on
+    the page finds it in a file of that name.
+    """
 
     page: Path
     line: int
     language: str
     code: str
     not_run: str | None
+    file: str | None = None
 
     def __str__(self) -> str:
         return f"{self.page.stem}:{self.line}"
@@ -41,10 +47,11 @@ def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     found = []
     for match in _BLOCK.finditer(text):
-        above = _NOT_RUN.search(text[: match.start()])
+        not_run, file = (kind.search(text[: match.start()]) for kind in (_NOT_RUN, _FILE))
         code = "".join(line.removeprefix(match["indent"]) for line in match["code"].splitlines(keepends=True))
         line = text[: match.start()].count("\n") + 1
-        found.append(Block(page, line, match["language"], code, above["why"] if above else None))
+        why, name = not_run["why"] if not_run else None, file["name"] if file else None
+        found.append(Block(page, line, match["language"], code, why, name))
     return found
 
 

@@ -95,6 +95,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["run", "--custom-model-file", os.fspath(file), "--model-class", "Net", *CHEAP_FLAGS, "--no-supervise"]
     with clean():
         assert cli.main([*words, "--output-dir", os.fspath(folder / "report")]) == 0
+    export = ["export", os.fspath(folder / "report"), "--format", "op-list", "-o", os.fspath(folder / "ops.yaml")]
+    assert cli.main(export) == 0
     return folder / "report"
 
 
@@ -106,6 +108,7 @@ def scratch(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
         (tmp_path / name).write_text(NET, encoding="utf-8")
     for name in ("before.json", "after.json"):
         shutil.copy(report / "profile.json", tmp_path / name)
+    shutil.copy(report.parent / "ops.yaml", tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(os.fspath(tmp_path))
@@ -156,7 +159,7 @@ def names_of_a_reader(report: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_runs(page: Path, scratch: Path, report: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = [block for block in blocks_of(page) if block.not_run is None and block.language in ("python", "sh")]
+    blocks = [block for block in blocks_of(page) if block.not_run is None]
     for name in ("before.json", "after.json"):
         if any(f'.save("{name}"' in block.code for block in blocks):
             (scratch / name).unlink()  # the page makes it itself
@@ -165,10 +168,12 @@ def test_every_block_runs(page: Path, scratch: Path, report: Path, capsys: pytes
         (scratch / "ops.yaml").write_text(lists[0], encoding="utf-8")
     names = names_of_a_reader(report)
     for block in blocks:
-        if block.language == "python":
+        if block.file is not None:
+            (scratch / block.file).write_text(block.code, encoding="utf-8")
+        elif block.language == "python":
             # As many lines above it as on the page: a traceback, and Dynamo, then show the page's own.
             exec(compile("\n" * block.line + block.code, os.fspath(page), "exec"), names)
-        else:
+        elif block.language == "sh":
             run_lines(block, capsys)
 
 
@@ -201,9 +206,11 @@ def runnable(call: CommandLine) -> list[str]:
     """The words of a call as they are run here."""
     words = ["--no-config", *call.words]
     at = next(index for index, word in enumerate(words) if word[0] != "-")
-    if words[at] not in ("run", "demo") or "--resume" in words:
-        return words
     given = {word.partition("=")[0] for word in words}
+    if words[at] == "export" and given & {"-o", "--output"}:
+        return [*words, "--force"]  # ops.yaml is there
+    if words[at] not in ("run", "demo") or "--resume" in given:
+        return words
     cheap = [flag for flag in CHEAP_FLAGS if flag.partition("=")[0] not in given]
     if "--output-dir" in given and "--force" not in given:
         cheap.append("--force")

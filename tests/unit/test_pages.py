@@ -83,3 +83,9 @@ def test_the_comment_above_a_block_says_why_it_is_not_run(tmp_path: Path) -> Non
     page = tmp_path / "page.md"
     page.write_text("<!-- not run: needs a GPU -->\n```sh\nx\n```\n\ntext\n\n```sh\ny\n```\n", encoding="utf-8")
     assert [(block.line, block.not_run) for block in blocks_of(page)] == [(2, "needs a GPU"), (8, None)]
+
+
+def test_the_comment_above_a_block_names_the_file_that_holds_it(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- file: ops.yaml -->\n\n```yaml\nops: []\n```\n\n```yaml\na: 1\n```\n", encoding="utf-8")
+    assert [(block.file, block.code) for block in blocks_of(page)] == [("ops.yaml", "ops: []\n"), (None, "a: 1\n")]
