@@ -60,7 +60,7 @@ def unmatched(
     known = [name for name in dict.fromkeys(names) if name]
     close = difflib.get_close_matches(pattern, known[:_MANY], n=CLOSE_NAMES, cutoff=0.4) or known[:CLOSE_NAMES]
     return UsageError(
-        f"{option}={pattern!r}: no node, op type, module or kernel matches"
+        f"{option} {pattern!r}: no node, op type, module or kernel matches"
         if option
         else f"no node, op type or module matches {pattern!r}",
         hint=f"close to it: {', '.join(close)}" if close else "the profile has no nodes",

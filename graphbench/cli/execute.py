@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -114,7 +115,12 @@ def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
 
 
 def measure_job(
-    job: Job, options: MeasureOptions, *, ledger: Ledger | None = None, leave: Callable[[], None] | None = None
+    job: Job,
+    options: MeasureOptions,
+    *,
+    ledger: Ledger | None = None,
+    leave: Callable[[], None] | None = None,
+    kept: Path | None = None,
 ) -> api.Profile:
     """Build the model, compile it with this backend and profile one call, or one training step.
 
@@ -123,6 +129,7 @@ def measure_job(
         options: how.
         ledger: as of `graphbench.measuring.whole.measure_session`.
         leave: likewise.
+        kept: where what is measured is kept, for the user to be told; `None` where that is no news.
 
     Raises:
         GraphbenchError: what went wrong, the model's own exceptions included (as `CaptureError`).
@@ -139,6 +146,8 @@ def measure_job(
         fullgraph=execution.fullgraph,
     )
     say(f"measuring {built.subject}, {'a training step' if execution.train else 'inference'}, on {job.device}")
+    if kept is not None:
+        say(f"should this be cut short, what was measured is in {kept}")
     call = _training_step(compiled, module, inputs, loss) if execution.train else _inference(compiled, inputs)
     explained = ExplainedCall(checked_once(call, built), built.subject, hint=_hint(job, inputs))
     with _told_once():

@@ -39,7 +39,7 @@ from graphbench.cli.running import (
     check_continued,
     ended_in_order,
     parse_started,
-    printed_when_interrupted,
+    print_partial,
     refuse_complete,
     supervise,
     told,
@@ -194,8 +194,6 @@ class RunCommand(Command[RunOptions]):
         if len(options.input_sets) > 1:
             return self._run_series(options)
         run, folder, _ = self._directory(options, options.output.files())
-        if run.temporary and options.resume is None:
-            say(f"should this be cut short, what was measured is in {run.folder}")
         with told(run, options.code), ended_in_order():
             return self._start(options, run, folder)
 
@@ -241,16 +239,19 @@ class RunCommand(Command[RunOptions]):
 
     def _start(self, options: RunOptions, run: RunDirectory, folder: str) -> int:
         """Measure, in a worker or in this process, in the folder that the run was started in."""
-        with printed_when_interrupted(run, options.view):
-            if options.supervise:
-                limit_s = options.measure.unit_timeout_s
-                code = supervise(run, options.words, folder, limit_s, debug=options.debug)
-                if code == EXIT_INTERRUPTED:
-                    raise KeyboardInterrupt
-                return code
-            sys.path[:] = [entry for entry in sys.path if entry]  # the empty one would mean the folder of the run
-            os.chdir(folder)
+        if options.supervise:
+            limit_s = options.measure.unit_timeout_s
+            code = supervise(run, options.words, folder, limit_s, debug=options.debug)
+            if code == EXIT_INTERRUPTED:
+                print_partial(run, options.view)
+            return code
+        sys.path[:] = [entry for entry in sys.path if entry]  # the empty one would mean the folder of the run
+        os.chdir(folder)
+        try:
             return work(run, partial(self._measure, options), leave=False)
+        except KeyboardInterrupt:
+            print_partial(run, options.view)
+            raise
 
     def _job(self, options: RunOptions) -> Job:
         from graphbench.cli.execute import Job, pick_device
@@ -271,7 +272,8 @@ class RunCommand(Command[RunOptions]):
         if options.op_list is not None:
             profile = self._measure_ops(options, ledger, leave)
         else:
-            profile = measure_job(self._job(options), options.measure, ledger=ledger, leave=leave)
+            kept = run.folder if options.output.output_dir is None and not went_on else None
+            profile = measure_job(self._job(options), options.measure, ledger=ledger, leave=leave, kept=kept)
         output = options.output
         if output.output_dir is not None:
             # It may have been moved since the run was started, and hold files that an earlier process came to write.

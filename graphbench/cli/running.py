@@ -277,19 +277,13 @@ def told(run: RunDirectory, code: Sequence[Code]) -> Iterator[None]:
         run.let_go(resume_command(run.folder, code))
 
 
-@contextlib.contextmanager
-def printed_when_interrupted(run: RunDirectory, view: ViewOptions) -> Iterator[None]:
-    """Print what was measured when Ctrl-C ends the run."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        with contextlib.suppress(GraphbenchError):  # nothing was measured yet
-            record = read_partial(run.folder)
-            # Imported here: most runs come to their end.
-            from graphbench.report import REPORTERS
+def print_partial(run: RunDirectory, view: ViewOptions) -> None:
+    """Print what was measured of a run that Ctrl-C ended; nothing where that is nothing."""
+    # Imported here: most runs come to their end.
+    from graphbench.report import REPORTERS
 
-            emit(REPORTERS["table"].render(record, **view.on_screen()), view.color)
-        raise
+    with contextlib.suppress(GraphbenchError):  # nothing was measured yet
+        emit(REPORTERS["table"].render(read_partial(run.folder), **view.on_screen()), view.color)
 
 
 def work(run: RunDirectory, measure: Measure, *, leave: bool) -> int:

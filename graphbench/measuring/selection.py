@@ -120,7 +120,7 @@ class Selection:
             if not any(Selection(regions=(pattern,)).wants_region(*place) for place in places):
                 known = ", ".join(f"{key} ({_place(location)})" if location else key for key, location in places)
                 raise UsageError(
-                    f"only_region={pattern!r}: no such region", hint=f"regions: {known or 'none'}", subject=pattern
+                    f"only_region {pattern!r}: no such region", hint=f"regions: {known or 'none'}", subject=pattern
                 )
 
 

@@ -65,30 +65,43 @@ class SessionWork:
         self._selection = Selection.of(policy)
         self._records: dict[str, RegionRecord] = {}
         self._measuring: dict[str, RegionMeasuring] = {}
+        self._reasons: dict[str, str] = {}
 
     @property
     def regions(self) -> tuple[RegionRecord, ...]:
         """The regions as measured so far."""
         return tuple(self._records.values())
 
-    def measure(self, reached: Collection[str] | None, *, superseded: bool, progress_wanted: bool | None) -> None:
-        """Measure everything that is asked for.
+    def begin(self, reached: Collection[str] | None, *, superseded: bool) -> None:
+        """Find out what is to be measured.
 
         Args:
             reached: keys of the regions that a recorded step ran; `None` without one.
             superseded: also those that a recompile took over from.
-            progress_wanted: as in `MeasureOptions`.
 
         Raises:
             UsageError: a pattern of the policy means nothing.
-            JournalError: what was found cannot be written.
         """
-        reasons = {
+        self._reasons = {
             region.key: self._why_not(region, reached, superseded=superseded)
             for region in tuple(self._session.regions)  # another thread may be compiling
         }
-        regions = [region for region in self._session.regions if region.key in reasons]
-        self._check_selection([region for region in regions if not reasons[region.key]], regions)
+        known = self._known_regions()
+        self._check_selection([region for region in known if not self._reasons[region.key]], known)
+
+    def _known_regions(self) -> list[Region]:
+        return [region for region in self._session.regions if region.key in self._reasons]
+
+    def measure(self, progress_wanted: bool | None) -> None:
+        """Measure everything that is asked for.
+
+        Args:
+            progress_wanted: as in `MeasureOptions`.
+
+        Raises:
+            JournalError: what was found cannot be written.
+        """
+        regions, reasons = self._known_regions(), self._reasons
         n_units = sum(unit_count(region) for region in regions if not reasons[region.key]) + len(self._gaps)
         purse = Purse(self._policy.max_seconds) if self._policy.max_seconds is not None else None
         first = rough(self._policy, n_units) if purse is not None else None

@@ -61,7 +61,8 @@ def with_fates(
     vanished = {name: fate for side in forward for name, fate in side.graph.vanished.items()}
     output = next(node for node in region.gm.graph.nodes if node.op == "output")
     results = [source.name for source in output.all_input_nodes]
-    known = fates(nodes, post_grad_of(forward, ""), kernels, results, vanished)
+    constants = [node.name for side in forward for node in side.graph.post_grad if node.op == "get_attr"]
+    known = fates(nodes, post_grad_of(forward, ""), kernels, results, vanished, constants)
     return tuple(replace(node, fate=known[node.name]) for node in nodes)
 
 

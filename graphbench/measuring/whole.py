@@ -70,8 +70,9 @@ def measure_session(
     work = SessionWork(session, gaps, device, timers, policy, guard, ledger)
     with session.in_use("measure"), clock_lock(options, device, lock_notes):
         measured_on = environment(device, _options(session), timers)
+        work.begin(reached, superseded=options.superseded)
         _begin(session, ledger, options.subject, measured_on, policy, recorded)
-        work.measure(reached, superseded=options.superseded, progress_wanted=options.progress)
+        work.measure(options.progress)
         grain = None if guard.lost else stamp_grain(timers.running, device)
         ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, work.regions, guard)
     return ProfileRecord(

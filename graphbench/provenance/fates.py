@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from graphbench.provenance.liveness import live
 from graphbench.provenance.vanished import NO_OPERATION
 from graphbench.records import Fate, FateKind, KernelRecord, NodeRecord, PostGradNode
 
@@ -30,6 +31,7 @@ def fates(
     kernels: Sequence[KernelRecord],
     results: Iterable[str],
     vanished: Mapping[str, Fate] | None = None,
+    constants: Collection[str] = (),
 ) -> dict[str, Fate]:
     """The fate of every node of a region.
 
@@ -39,6 +41,7 @@ def fates(
         kernels: the region's kernels with their roles; backward kernels do not decide a fate.
         results: names of the nodes that the region returns.
         vanished: fates of nodes that the forward graph does not name.
+        constants: names of the constants that the forward graph reads.
 
     Returns:
         A `Fate` per node name: `kernel`, `fused` or `split` for what kernels execute; `rewritten` for what kernels
@@ -65,8 +68,8 @@ def fates(
         executing=executing,
         beside={name: members & compute for name, members in companions.items()},
         lowered=lowered,
-        constant=_of_constants(by_name),
-        live=_live(nodes, results),
+        constant=_of_constants(by_name, constants),
+        live=live(nodes, results, MAY_DO_NOTHING),
         vanished=vanished or {},
     )
     return {node.name: _fate(node, known_of) for node in nodes}
@@ -115,33 +118,10 @@ def _fate(node: NodeRecord, known: _Known) -> Fate:
     return Fate(kind="unknown", note="no kernel executes it" if became else "no post-grad node names it")
 
 
-def _of_constants(nodes: Mapping[str, PostGradNode]) -> set[str]:
+def _of_constants(nodes: Mapping[str, PostGradNode], constants: Collection[str]) -> set[str]:
     """Post-grad nodes that depend on no input of their graph; inputs are not among `nodes`, which are in order."""
-    found: set[str] = set()
+    found = set(constants)
     for name, node in nodes.items():
         if all(source in found for source in node.inputs):
             found.add(name)
     return found
-
-
-def _writes(node: NodeRecord) -> bool:
-    """In-place by torch's naming rule; `operator.and_` and its like only dodge Python's keywords."""
-    return node.op_type == "setitem" or (
-        node.op_type.endswith("_") and node.op_type not in ("and_", "or_", "not_", "is_")
-    )
-
-
-def _live(nodes: Sequence[NodeRecord], results: Iterable[str]) -> set[str]:
-    """Names that a result depends on, or that write to something (their effect is their result)."""
-    by_name = {node.name: node for node in nodes}
-    stack = [
-        *results,
-        *(node.name for node in nodes if _writes(node)),
-    ]
-    live: set[str] = set()
-    while stack:
-        name = stack.pop()
-        if name in by_name and name not in live:
-            live.add(name)
-            stack.extend(by_name[name].inputs)
-    return live

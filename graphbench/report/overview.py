@@ -206,7 +206,8 @@ def by_hand_lines(ops: Sequence[ByHandOp]) -> list[str]:
         return []
     names = names_text([entry.op for entry in ops])
     return [
-        f"to benchmark by hand: {count_text(len(ops), 'op')}: {names}; implement {BENCH}, see docs/custom-ops.md",
+        f"to benchmark by hand: {count_text(len(ops), 'op')}: {names}; implement {BENCH}, see graphbench docs "
+        "custom-ops",
         *(f"by hand: {clean(op.op)}: {clean(op.why)} ({names_text(op.rows)})" for op in ops[:REASONS_SHOWN]),
     ]
 

@@ -56,13 +56,15 @@ def measured(entry: ZooEntry, device: str, limit_s: float, measuring_s: float) -
             told["outcome"] = "report"
         except TooLongError:
             told["outcome"] = f"stopped after {limit_s + SPARE_S:.0f} s"
+            told["no_report"] = "it was still being built, compiled or called"
         except ChildError as error:
             told |= {"outcome": "failed", "error": str(error)[-1500:]}
         told["seconds"] = round(time.monotonic() - started, 1)
         try:
             record = read_profile(out)
         except GraphbenchError as error:
-            return told | {"no_report": error.message.replace(str(folder), "")}
+            return {"no_report": error.message.replace(str(folder), ""), **told}
+        told.pop("no_report", None)
         return told | figures(record)
 
 

@@ -289,7 +289,7 @@ class _Tripping:
 MEASURING_CONTEXTS = (
     "graphbench.session:Session.in_use",
     "graphbench.measuring.whole:clock_lock",
-    "graphbench.measuring.whole:_progress",
+    "graphbench.measuring.session_work:progress",
     "graphbench.capture.ambient:rng_untouched",
     "graphbench.capture.ambient:restored",
     "graphbench.capture.ambient:_nesting_kept",

@@ -106,9 +106,9 @@ def test_a_kernel_is_selected_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("option", "pattern", "message"),
     [
-        ("select", "lineaa", "select='lineaa': no node, op type, module or kernel matches"),
-        ("exclude", "lineaa", "exclude='lineaa': no node, op type, module or kernel matches"),
-        ("only_region", "r9", "only_region='r9': no such region"),
+        ("select", "lineaa", "select 'lineaa': no node, op type, module or kernel matches"),
+        ("exclude", "lineaa", "exclude 'lineaa': no node, op type, module or kernel matches"),
+        ("only_region", "r9", "only_region 'r9': no such region"),
     ],
 )
 def test_a_pattern_that_means_nothing_is_refused_with_what_comes_close(option: str, pattern: str, message: str) -> None:

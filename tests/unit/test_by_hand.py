@@ -55,7 +55,7 @@ def test_rows_of_several_regions_are_named_with_theirs() -> None:
 def test_the_lines_say_what_to_do_and_why() -> None:
     ops = by_hand_ops(measured(("a", "mine.f: why"), ("b", "mine.g: because")))
     assert by_hand_lines(ops) == [
-        "to benchmark by hand: 2 ops: mine.f, mine.g; implement __graphbench_bench__, see docs/custom-ops.md",
+        "to benchmark by hand: 2 ops: mine.f, mine.g; implement __graphbench_bench__, see graphbench docs custom-ops",
         "by hand: mine.f: why (a)",
         "by hand: mine.g: because (b)",
     ]

@@ -58,6 +58,7 @@ RANKS = {
     "configurations": 14,
     "replacing": 14,
     "doctor": 13,
+    "facade": 12,
     "api": 15,
     "live": 16,
     "series": 16,

@@ -1,0 +1,174 @@
+"""`Profile`: a facade over a measured or loaded record."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from graphbench import document
+from graphbench.arguments import check_type, checked_path
+from graphbench.records import ProfileRecord
+from graphbench.units import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import networkx
+
+    from graphbench.analysis.graph import CriticalPath
+    from graphbench.analysis.opportunity import Opportunity
+    from graphbench.analysis.what_if import WhatIf
+    from graphbench.report.base import RenderOptions
+
+Path = str | PathLike[str]
+
+
+class Profile:
+    """What was measured. Printing it gives the tables; everything it shows is a function of `record`.
+
+    Args:
+        record: the whole profile as frozen records; units are in the field names.
+    """
+
+    def __init__(self, record: ProfileRecord) -> None:
+        self.record = record
+
+    def save(self, path: Path, *, overwrite: bool = False) -> None:
+        """Write the profile as JSON.
+
+        Raises:
+            UsageError: no path, the file exists and `overwrite` is not set, or it cannot be written.
+            ConservationError: the rows do not add up.
+        """
+        document.write(self.record, checked_path("path", path), overwrite=overwrite)
+
+    def check(self) -> None:
+        """Prove that the rows add up to their totals.
+
+        Raises:
+            ConservationError: they do not.
+        """
+        document.check(self.record)
+
+    def table(
+        self,
+        *,
+        top: int | None = None,
+        sort: str = "cost",
+        wide: bool = False,
+        group_by: str | None = None,
+        depth: int | None = None,
+    ) -> str:
+        """The tables as text.
+
+        Args:
+            top: how many rows per table, the most expensive first; all by default.
+            sort: column to sort nodes by.
+            wide: more columns, for wide terminals.
+            group_by: `"module"`, `"source"`, `"op_type"`, `"kernel"` or `"shape"` (op type and shapes of its inputs):
+                sums in the place of nodes and fusions; repeated layers are one row.
+            depth: with modules, cut their paths after so many parts.
+
+        Raises:
+            UsageError: a value of another type, `top` or `depth` below 1, a column that no table has, or no such way to
+                group.
+        """
+        expected: dict[str, tuple[Any, Any]] = {
+            "top": (top, int | None),
+            "sort": (sort, str),
+            "wide": (wide, bool),
+            "group_by": (group_by, str | None),
+            "depth": (depth, int | None),
+        }
+        for name, (value, kind) in expected.items():
+            check_type(name, value, kind)
+        from graphbench.report.table import TableReporter
+
+        options: RenderOptions = {"top": top, "sort": sort, "wide": wide}
+        if group_by is not None:
+            options["group_by"] = group_by
+        if depth is not None:
+            options["depth"] = depth
+        return TableReporter().render(self.record, **options)
+
+    def opportunities(self) -> list[Opportunity]:
+        """What could make the step faster, the most promising first, each with the most that it gives alone.
+
+        They overlap and do not add up. Times are nanoseconds of the recorded step, else of all regions, each run once.
+        """
+        from graphbench.analysis.opportunities import opportunities
+
+        return opportunities(self.record)
+
+    def what_if(self, pattern: str, factor: float = 2.0) -> WhatIf:
+        """Predict the step if the nodes that match took 1/`factor` of their time; print the result to read it.
+
+        Args:
+            pattern: shell-style, of a node's name, its op type or its module's path, in which `*` is one part:
+                `layers.*.mlp` is that module of every layer and all below it.
+            factor: how much faster they get, above 0; `inf` removes them.
+
+        Raises:
+            UsageError: nothing matches, or a value that cannot be meant.
+        """
+        from graphbench.analysis.what_if import what_if
+
+        check_type("pattern", pattern, str)
+        check_type("factor", factor, float | int)
+        return what_if(self.record, pattern, factor)
+
+    def graph(self) -> networkx.DiGraph[str]:
+        """Nodes, post-grad nodes and kernels, and how they hang together; see `graphbench.analysis.graph`.
+
+        Times are isolated medians in nanoseconds (`isolated_ns`); what is not known is no attribute.
+        """
+        from graphbench.analysis.graph import profile_graph
+
+        return profile_graph(self.record)
+
+    def critical_paths(self) -> list[CriticalPath]:
+        """The longest chain of kernels of every region's forward and backward, by isolated time in nanoseconds."""
+        from graphbench.analysis.graph import critical_paths
+
+        return critical_paths(self.record)
+
+    def repro(self, row: str, *, backward: bool = False) -> str:
+        """A stand-alone Python script that repeats the measurement of one row with plain torch.
+
+        Args:
+            row: a node as `conv1` or `r0/conv1`, a post-grad node as `forward:relu`, or a kernel's key.
+            backward: the backward of the node of that name is meant.
+
+        Raises:
+            UsageError: no such row, or several; or one that cannot be rebuilt, and why.
+        """
+        check_type("row", row, str)
+        check_type("backward", backward, bool)
+        from graphbench.report.repro import repro
+
+        return repro(self.record, row, backward=backward)
+
+    def op_list(self, select: str | Sequence[str] = ()) -> str:
+        """The ops of the profile as the text of an op list, which `measure_ops` measures without the model.
+
+        Args:
+            select: shell-style patterns of nodes' names, op types or module paths; by default all compute nodes.
+
+        Raises:
+            UsageError: a pattern that means nothing, or no node that can be exported, and why.
+        """
+        from graphbench.report.op_list import op_list
+
+        patterns = (select,) if isinstance(select, str) else tuple(select)
+        for pattern in patterns:
+            check_type("select", pattern, str)
+        return op_list(self.record, patterns)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def __repr__(self) -> str:
+        regions = self.record.regions
+        nodes = sum(len(region.nodes) for region in regions)
+        held = f"{count_text(len(regions), 'region')}, {count_text(nodes, 'node')}"
+        return f"<graphbench.Profile of {self.record.subject or 'a model'}: {held}>"
