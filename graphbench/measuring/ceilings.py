@@ -18,7 +18,9 @@ from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import CACHE_VARIABLE, cache_folder, read_bounded, write_whole
 from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
+from graphbench.measuring.environment import CpuWatch
 from graphbench.memory import available_bytes
+from graphbench.options import MeasureOptions
 from graphbench.put_back import put_back
 from graphbench.records import Ceiling, CeilingKind, Environment, RegionRecord
 from graphbench.timing.base import Timer
@@ -31,6 +33,35 @@ MOST_BYTES: Final = 1 << 20
 OUTDONE: Final = 1.25
 """A ceiling that a row exceeds by so much was too low."""
 UNTIMED: Final = ("fake",)
+
+
+def asked_ceilings(
+    options: MeasureOptions,
+    timer: Timer,
+    device: torch.device,
+    measured_on: Environment,
+    regions: Sequence[RegionRecord],
+    *,
+    lost: bool,
+    now: str,
+) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
+    """What the device can do, as far as that is asked for, and notes on it. After all rows: CUPTI slows launches.
+
+    Args are those of `ceilings_of`; `lost` says that nothing can run on the device any more.
+    """
+    if options.ceilings == "off" or lost:
+        return (), ()
+    watch = CpuWatch()
+    return ceilings_of(
+        timer,
+        device,
+        measured_on,
+        regions,
+        locked_mhz=options.lock_gpu_clock,
+        fresh=options.ceilings == "fresh",
+        quiet=lambda: device.type != "cpu" or not watch.notes(),
+        now=now,
+    )
 
 
 def ceilings_of(

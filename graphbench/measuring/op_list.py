@@ -12,7 +12,7 @@ import torch
 from graphbench.capture import ambient
 from graphbench.document import SCHEMA_VERSION
 from graphbench.measuring.apart import apart
-from graphbench.measuring.ceilings import ceilings_of
+from graphbench.measuring.ceilings import asked_ceilings
 from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.isolating import Isolator
@@ -28,7 +28,7 @@ from graphbench.measuring.whole import fault_notes, now, own_version
 from graphbench.models.op_calls import function_of, import_modules
 from graphbench.models.oplist import OpEntry, OpList, refuse_unknown_ops
 from graphbench.options import MeasureOptions
-from graphbench.records import OP_LIST_REGION, Ambient, Ceiling, Environment, Policy, ProfileRecord, RegionRecord
+from graphbench.records import OP_LIST_REGION, Ambient, Policy, ProfileRecord, RegionRecord
 from graphbench.runs.entries import Conditions
 from graphbench.runs.ledger import Ledger
 from graphbench.session import Session
@@ -104,7 +104,9 @@ def measure_op_list(
         with progress(len(job.op_list.ops), options.progress) as bar:
             regions = work.measure(bar)
         grain = None if guard.lost else stamp_grain(timers.running, job.device)
-        ceilings, ceiling_notes = _ceilings(job.device, options, timers, measured_on, regions, guard)
+        ceilings, ceiling_notes = asked_ceilings(
+            options, timers.running, job.device, measured_on, regions, lost=guard.is_lost(), now=now()
+        )
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=own_version(),
@@ -120,29 +122,6 @@ def measure_op_list(
             *ceiling_notes,
             *(watch.notes() if job.device.type == "cpu" else ()),
         ),
-    )
-
-
-def _ceilings(
-    device: torch.device,
-    options: MeasureOptions,
-    timers: Timers,
-    measured_on: Environment,
-    regions: tuple[RegionRecord, ...],
-    guard: Guard,
-) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    if options.ceilings == "off" or guard.lost:
-        return (), ()
-    watch = CpuWatch()
-    return ceilings_of(
-        timers.running,
-        device,
-        measured_on,
-        regions,
-        locked_mhz=options.lock_gpu_clock,
-        fresh=options.ceilings == "fresh",
-        quiet=lambda: device.type != "cpu" or not watch.notes(),
-        now=now(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import metadata
 
@@ -13,7 +13,7 @@ import torch
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import CaptureError
 from graphbench.measuring.apart import apart
-from graphbench.measuring.ceilings import ceilings_of
+from graphbench.measuring.ceilings import asked_ceilings
 from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.locking import clock_lock
@@ -22,12 +22,11 @@ from graphbench.measuring.recording import Recorded
 from graphbench.measuring.session_work import SessionWork
 from graphbench.measuring.unmeasured_region import skipped
 from graphbench.options import MeasureOptions
-from graphbench.records import HELD_NOTE, Ceiling, Environment, Policy, ProfileRecord, RegionRecord
+from graphbench.records import HELD_NOTE, Environment, Policy, ProfileRecord
 from graphbench.runs.entries import Conditions
 from graphbench.runs.ledger import Ledger
 from graphbench.runs.partial import CUT_SHORT
 from graphbench.session import Session
-from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, NoClocks
 from graphbench.units import count_text
 
@@ -74,7 +73,9 @@ def measure_session(
         _begin(session, ledger, options.subject, measured_on, policy, recorded)
         work.measure(options.progress)
         grain = None if guard.lost else stamp_grain(timers.running, device)
-        ceilings, ceiling_notes = _ceilings(options, timers.running, device, measured_on, work.regions, guard)
+        ceilings, ceiling_notes = asked_ceilings(
+            options, timers.running, device, measured_on, work.regions, lost=guard.is_lost(), now=now()
+        )
     return ProfileRecord(
         schema_version=SCHEMA_VERSION,
         graphbench=own_version(),
@@ -95,30 +96,6 @@ def measure_session(
             *_clock_notes(timers.clocks),
             *(watch.notes() if device.type == "cpu" else ()),
         ),
-    )
-
-
-def _ceilings(
-    options: MeasureOptions,
-    timer: Timer,
-    device: torch.device,
-    measured_on: Environment,
-    records: Sequence[RegionRecord],
-    guard: Guard,
-) -> tuple[tuple[Ceiling, ...], tuple[str, ...]]:
-    """What the device can do, for rows to be set against, and notes on that. After all rows: CUPTI slows launches."""
-    if options.ceilings == "off" or guard.lost:
-        return (), ()
-    watch = CpuWatch()
-    return ceilings_of(
-        timer,
-        device,
-        measured_on,
-        records,
-        locked_mhz=options.lock_gpu_clock,
-        fresh=options.ceilings == "fresh",
-        quiet=lambda: device.type != "cpu" or not watch.notes(),
-        now=now(),
     )
 
 
