@@ -108,3 +108,9 @@ def test_a_function_that_cannot_be_loaded_is_told(
     (tmp_path / "raises.py").write_text("1 / 0")
     with pytest.raises(kind, match=message):
         FunctionSource.parse("--replace", text).load()
+
+
+def test_a_tolerance_without_end_lets_any_values_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--replace", f"softmax={tmp_path / 'net.py'}:zeros", "--replace-tolerance", "inf"]
+    assert run(tmp_path, *words, "--ceilings", "off") == 0
+    assert "graphbench replacement of softmax by zeros" in capsys.readouterr().out
