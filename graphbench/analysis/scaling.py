@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphbench.analysis.conditions import environment, findings, other_device
+from graphbench.analysis.conditions import environment, findings, other_arithmetic, other_device
+from graphbench.analysis.diff_regions import pair_regions
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.growth import Growth, growth
 from graphbench.analysis.scaling_groups import GroupScaling, groups_by_module, groups_by_op
@@ -140,6 +141,9 @@ def _warnings(records: Sequence[ProfileRecord], names: Sequence[str]) -> list[st
         if record.subject != records[0].subject:
             found.append(f"another model: {records[0].subject} for {names[0]}, {record.subject} for {name}")
         found += [f"{names[0]} (before) and {name} (after): {finding}" for finding in findings(records[0], record)]
+        for old, new in pair_regions(records[0].regions, record.regions):
+            if old is not None and new is not None:
+                found += [f"{name}, against {names[0]}: {text}" for text in other_arithmetic(old, new)]
         differing = [what for what, _, _ in environment(records[0], record) if not what.startswith("ceiling ")]
         if differing:
             found.append(f"{name} was measured under other conditions than {names[0]}: {', '.join(differing)}")

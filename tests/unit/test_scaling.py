@@ -212,6 +212,19 @@ def test_other_models_and_conditions_are_told() -> None:
 # what is printed and written
 
 
+def test_other_dtypes_are_told_other_sizes_are_not() -> None:
+    def given(length: int, dtype: str) -> ProfileRecord:
+        record = attention(length)
+        (place,) = record.regions
+        x = InputRecord(name="L_x_", source="L['x']", kind="tensor", spec=spec(1, length, dtype=dtype))
+        return dataclasses.replace(record, regions=(dataclasses.replace(place, inputs=(x,)),))
+
+    sets = [given(128, "float32"), given(256, "float32"), given(512, "bfloat16")]
+    assert scaling(sets, names=["a", "b", "c"]).warnings == (
+        "c, against a: r0: other dtypes: L_x_ is bfloat16, not float32",
+    )
+
+
 def test_table_says_what_grows_fastest() -> None:
     text = str(ProfileScaling(scaling([attention(128), attention(512)])))
     assert "matmul (2 rows) grows fastest of all op types: as n^2.00, 33.3 → 66.7 % of the nodes' isolated time" in text
