@@ -50,7 +50,13 @@ class Scaling:
     warnings: tuple[str, ...] = ()
 
 
-def scaling(records: Sequence[ProfileRecord], *, names: Sequence[str] = (), by: str | None = None) -> Scaling:
+def scaling(
+    records: Sequence[ProfileRecord],
+    *,
+    names: Sequence[str] = (),
+    by: str | None = None,
+    left_out: Sequence[str] = (),
+) -> Scaling:
     """Set the times of several profiles of one model against the sizes of their inputs.
 
     Regions and nodes are joined as by `diff`. Profiles are put in the order of the size; a node that one of them lacks
@@ -60,6 +66,7 @@ def scaling(records: Sequence[ProfileRecord], *, names: Sequence[str] = (), by: 
         records: two or more, measured in the same way.
         names: what to call them; by default after their sizes.
         by: the dimension to go by, such as `input_ids[1]`, or `elements`; others may change too, and are then held.
+        left_out: names of sets that belong to these and were not measured, to be told.
 
     Raises:
         UsageError: fewer than two profiles, no such dimension, or timers, cache states or devices that differ.
@@ -92,7 +99,7 @@ def scaling(records: Sequence[ProfileRecord], *, names: Sequence[str] = (), by: 
         rows=tuple(rows),
         ops=tuple(groups_by_op(rows, axis)),
         modules=tuple(groups_by_module(rows, axis)),
-        warnings=tuple(_warnings(records, names)),
+        warnings=(*(f"{name}: left out, since it was not measured" for name in left_out), *_warnings(records, names)),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import graphbench
-from graphbench import document
+from graphbench import cli, document
 from graphbench.analysis.scaling import Scaling, fastest_growing, scaling
 from graphbench.errors import ProfileFormatError, UsageError
 from graphbench.records import InputRecord, NodeRecord, ProfileRecord, Side
@@ -280,6 +280,17 @@ def test_python_takes_the_directory_of_a_series(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         document.write(attention(length), tmp_path / name / "profile.json")
     assert graphbench.scaling(tmp_path).result.labels == ("short", "long")
+
+
+def test_a_set_of_a_series_that_was_not_measured_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_series(tmp_path, ["short", "failed", "long"])
+    for name, length in (("short", 128), ("long", 512)):
+        (tmp_path / name).mkdir()
+        document.write(attention(length), tmp_path / name / "profile.json")
+    told = "failed: left out, since it was not measured"
+    assert graphbench.scaling(tmp_path).result.warnings == (told,)
+    assert cli.main(["show", str(tmp_path)]) == 0
+    assert f"warning: {told}" in capsys.readouterr().out
 
 
 def test_a_directory_without_a_series_is_refused(tmp_path: Path) -> None:
