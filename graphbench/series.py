@@ -37,8 +37,9 @@ def scaling(profiles: Sequence[Path | Profile] | Path, *, by: str | None = None)
 
     check_type("by", by, str | None)
     names: list[str] = []
+    left_out: list[str] = []
     if isinstance(profiles, (str, PathLike)):
-        found = profiles_of(checked_path("profiles", profiles))
+        found, left_out = profiles_of(checked_path("profiles", profiles))
         names, profiles = [path.parent.name for path in found], list(found)
     records = [side(f"profiles[{index}]", entry)[0].record for index, entry in enumerate(profiles)]
-    return ProfileScaling(scaled(records, names=names, by=by))
+    return ProfileScaling(scaled(records, names=names, by=by, left_out=left_out))

@@ -135,10 +135,28 @@ def notes(before: ProfileRecord, after: ProfileRecord, pairs: Sequence[Pair]) ->
             yield from _unlike(old, new)
 
 
+def other_arithmetic(old: RegionRecord, new: RegionRecord) -> Iterator[str]:
+    """Why two regions do other arithmetic whatever their sizes: dtypes of what they are given, ambient state."""
+    dtypes = {entry.name: entry.spec.dtype for entry in old.inputs if entry.spec is not None}
+    changed = [
+        f"{entry.name} is {entry.spec.dtype}, not {dtypes[entry.name]}"
+        for entry in new.inputs
+        if entry.spec is not None and dtypes.get(entry.name, entry.spec.dtype) != entry.spec.dtype
+    ]
+    if changed:
+        yield f"{new.key}: other dtypes: {', '.join(changed[:3])}{' ...' if len(changed) > 3 else ''}"
+    if old.ambient != new.ambient:
+        yield _other_ambient(new)
+
+
 def _unlike(old: RegionRecord, new: RegionRecord) -> Iterator[str]:
     specs = {entry.name: entry.spec for entry in old.inputs}
     changed = [entry.name for entry in new.inputs if entry.name in specs and specs[entry.name] != entry.spec]
     if changed:
         yield f"{new.key}: inputs differ in shape, dtype or layout: {', '.join(changed[:5])}"
     if old.ambient != new.ambient:
-        yield f"{new.key}: the ambient state (autocast, grad mode, precision, ...) differs"
+        yield _other_ambient(new)
+
+
+def _other_ambient(region: RegionRecord) -> str:
+    return f"{region.key}: the ambient state (autocast, grad mode, precision, ...) differs"

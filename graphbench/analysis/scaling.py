@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphbench.analysis.conditions import environment, findings, other_device
+from graphbench.analysis.conditions import environment, findings, other_arithmetic, other_device
+from graphbench.analysis.diff_regions import pair_regions
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.growth import Growth, growth
 from graphbench.analysis.scaling_groups import GroupScaling, groups_by_module, groups_by_op
@@ -49,7 +50,13 @@ class Scaling:
     warnings: tuple[str, ...] = ()
 
 
-def scaling(records: Sequence[ProfileRecord], *, names: Sequence[str] = (), by: str | None = None) -> Scaling:
+def scaling(
+    records: Sequence[ProfileRecord],
+    *,
+    names: Sequence[str] = (),
+    by: str | None = None,
+    left_out: Sequence[str] = (),
+) -> Scaling:
     """Set the times of several profiles of one model against the sizes of their inputs.
 
     Regions and nodes are joined as by `diff`. Profiles are put in the order of the size; a node that one of them lacks
@@ -59,6 +66,7 @@ def scaling(records: Sequence[ProfileRecord], *, names: Sequence[str] = (), by: 
         records: two or more, measured in the same way.
         names: what to call them; by default after their sizes.
         by: the dimension to go by, such as `input_ids[1]`, or `elements`; others may change too, and are then held.
+        left_out: names of sets that belong to these and were not measured, to be told.
 
     Raises:
         UsageError: fewer than two profiles, no such dimension, or timers, cache states or devices that differ.
@@ -91,7 +99,7 @@ def scaling(records: Sequence[ProfileRecord], *, names: Sequence[str] = (), by: 
         rows=tuple(rows),
         ops=tuple(groups_by_op(rows, axis)),
         modules=tuple(groups_by_module(rows, axis)),
-        warnings=tuple(_warnings(records, names)),
+        warnings=(*(f"{name}: left out, since it was not measured" for name in left_out), *_warnings(records, names)),
     )
 
 
@@ -140,6 +148,9 @@ def _warnings(records: Sequence[ProfileRecord], names: Sequence[str]) -> list[st
         if record.subject != records[0].subject:
             found.append(f"another model: {records[0].subject} for {names[0]}, {record.subject} for {name}")
         found += [f"{names[0]} (before) and {name} (after): {finding}" for finding in findings(records[0], record)]
+        for old, new in pair_regions(records[0].regions, record.regions):
+            if old is not None and new is not None:
+                found += [f"{name}, against {names[0]}: {text}" for text in other_arithmetic(old, new)]
         differing = [what for what, _, _ in environment(records[0], record) if not what.startswith("ceiling ")]
         if differing:
             found.append(f"{name} was measured under other conditions than {names[0]}: {', '.join(differing)}")

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from graphbench.cli.execution_flags import INDUCTOR
 from graphbench.cli.model_flags import CHECKPOINT, UNSAFE_LOAD
 from graphbench.errors import UsageError
 from graphbench.models.losses import FLAG as LOSS
 from graphbench.models.losses import function_source
 from graphbench.models.sources import ModelSource
 
-BESIDE_RESUME: Final = ("custom_model_file", "model", "checkpoint", "unsafe_load", "loss")
+BESIDE_RESUME: Final = ("custom_model_file", "model", "checkpoint", "unsafe_load", "loss", "inductor")
 """Where arguments keep what may be named again."""
 
 
@@ -53,6 +54,8 @@ def code_of(arguments: argparse.Namespace, folder: Path) -> tuple[Code, ...]:
         found.append(Code((LOSS, text), text))
     elif function is not None:
         found.append(Code((LOSS, arguments.loss), arguments.loss, folder.resolve()))
+    # Some of Inductor's options name compilers, which are programs that run.
+    found += [Code((INDUCTOR, text), f"{INDUCTOR} {text}") for text in arguments.inductor]
     return tuple(found)
 
 
@@ -67,7 +70,8 @@ def check_named_again(given: argparse.Namespace, wanted: Sequence[Code], run: Pa
     Raises:
         UsageError: naming what is missing, or what is given beside.
     """
-    allowed = {(code.words[0], code.name, code.folder) for code in code_of(given, Path.cwd())}
+    named = code_of(given, Path.cwd())
+    allowed = {(code.words[0], code.name, code.folder) for code in named}
     lacking = [code.name for code in wanted if (code.words[0], code.name, code.folder) not in allowed]
     if lacking:
         raise UsageError(
@@ -80,6 +84,9 @@ def check_named_again(given: argparse.Namespace, wanted: Sequence[Code], run: Pa
         flag = f"--{name.replace('_', '-')}"
         if getattr(given, name) and flag not in known:
             raise not_beside_resume(flag)
+    for code in named:
+        if (code.words[0], code.name) not in {(other.words[0], other.name) for other in wanted}:
+            raise not_beside_resume(" ".join(code.words))
 
 
 def not_beside_resume(flag: str) -> UsageError:

@@ -175,7 +175,8 @@ def _deliver(series: Series, view: ViewOptions) -> None:
         return
     from graphbench.report.profile_scaling import scaling_of_files
 
-    found = scaling_of_files([series.run.folder / label / PROFILE for label in measured], measured)
+    left_out = [label for label in series.labels if label not in measured]
+    found = scaling_of_files([series.run.folder / label / PROFILE for label in measured], measured, left_out)
     emit(f"\n{scaling_text(found, view)}", view.color)
     if not series.run.temporary:
         write_text(series.run.folder / REPORT, str(found))

@@ -144,17 +144,18 @@ def _scaling_text(options: ShowOptions) -> str:
     from graphbench.runs.journal import JOURNAL
 
     paths, names = [options.profile, *options.others], []
+    left_out: list[str] = []
     if not options.others:
         runs = read_series(options.profile)
         paths = [run for run in runs if any((run / name).is_file() for name in (PROFILE, JOURNAL))]
-        names = [run.name for run in paths]
+        names, left_out = [run.name for run in paths], [run.name for run in runs if run not in paths]
         if len(paths) < 2:
             raise UsageError(
                 f"{options.profile}: {len(paths)} of the {len(runs)} runs of this series have been begun, expected two",
                 hint=f"graphbench run --resume {options.profile} goes on with it",
                 subject=str(options.profile),
             )
-    found = ProfileScaling(scaling([read_profile(path) for path in paths], names=names))
+    found = ProfileScaling(scaling([read_profile(path) for path in paths], names=names, left_out=left_out))
     view, top = options.view, {} if options.view.top is None else {"top": options.view.top}
     if options.format == "csv":
         return found.csv()

@@ -119,14 +119,9 @@ class Isolator:
         return verdict
 
     def _recalled(self, kind: UnitKind, row: str) -> UnitRow | None:
-        """What is known of a row, unless it is to be measured again, or shares the measurement of one that was."""
-        entry = self.book.units.get((kind, row))
-        if entry is None or ((kind, row) in self.again and not self._time_is_up):
-            return None
-        shared = entry.measurement.shared_with
-        first = self.book.units.get((kind, shared)) if shared is not None else None
-        stale = first is not None and first.measurement.samples != entry.measurement.samples
-        return None if stale else entry
+        """What is known of a row, unless it is to be measured again."""
+        is_due = (kind, row) in self.again and not self._time_is_up
+        return None if is_due else self.book.units.get((kind, row))
 
     @property
     def _time_is_up(self) -> bool:
@@ -148,7 +143,16 @@ class Isolator:
         if verdict.measurement.status == "ok":
             self.done[key] = (row, verdict)
         self._put(kind, row, verdict)
+        if known is not None:
+            self._share_again(kind, row, verdict.measurement)
         self.guard.leave_if_lost()
+
+    def _share_again(self, kind: UnitKind, first: str, measured: Measurement) -> None:
+        """Give the rows that share a row's measurement its new one, at once: they may not be come to any more."""
+        for unit in list(self.book.units.values()):
+            if unit.kind == kind and unit.measurement.shared_with == first:
+                shared = replace(measured, shared_with=first, fidelity=None, values=unit.measurement.values)
+                self.book.put(replace(unit, measurement=shared))
 
     def _put(self, kind: UnitKind, row: str, verdict: Verdict) -> None:
         self.book.put(

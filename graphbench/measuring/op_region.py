@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from graphbench.capture import ambient
-from graphbench.errors import DoesNotFitError, GraphbenchError, first_line
+from graphbench.errors import ContextLostError, DoesNotFitError, GraphbenchError, first_line
 from graphbench.measurements import Measurement, TensorSpec
 from graphbench.measuring.calls import Call
 from graphbench.measuring.isolating import Isolator
@@ -89,6 +89,7 @@ class OpRegion:
         """Measure some rows again, and those that time was up for; a row that fails the second time keeps its first.
 
         Raises:
+            ContextLostError: the device was lost meanwhile: what was measured before stands.
             JournalError: what was found cannot be written.
         """
         # Their tensors hold the values that the list asks for, which are not to be made up once more.
@@ -99,7 +100,11 @@ class OpRegion:
         for node in self._record.nodes:
             if not names.isdisjoint((node.isolated.shared_with, node.backward_isolated.shared_with)):
                 names.add(node.name)
+        before = self._record
         self._run([op for op in self._ops if op.name in names])
+        if self._isolator.guard.lost:
+            self._record = before
+            raise ContextLostError(self._isolator.guard.reason)
         return self._record
 
     def _run(self, ops: Sequence[OpEntry]) -> None:
@@ -134,10 +139,20 @@ class OpRegion:
             isolator.budget.check(tensor_bytes(op, isolator.device), "its tensors need")
             built = isolator.budget.with_room(partial(build_op, op, isolator.device, self._seed))
         except DoesNotFitError as error:
-            return _missing(unmeasured(error.message))
+            return self._earlier(op) or _missing(unmeasured(error.message))
         except (RuntimeError, GraphbenchError) as error:
-            return _missing(_failed(f"its tensors cannot be made: {first_line(error)}"))
+            return self._earlier(op) or _missing(_failed(f"its tensors cannot be made: {first_line(error)}"))
         return self._isolated(op, built)
+
+    def _earlier(self, op: OpEntry) -> _Found | None:
+        """What an earlier pass measured of an op, which stands; `None` where that is nothing."""
+        node = next(node for node in self._record.nodes if node.name == op.name)
+        units = self._isolator.book.units
+        isolated, backward = units.get(("isolated", op.name)), units.get(("backward", op.name))
+        if node.isolated.status != "ok" or isolated is None:
+            return None
+        timed = backward.measurement if backward is not None else node.backward_isolated
+        return _Found(isolated.measurement, timed, node.kind, node.outputs)
 
     def _is_known(self, op: OpEntry) -> bool:
         return ("isolated", op.name) in self._isolator.book.units
@@ -161,6 +176,9 @@ class OpRegion:
         try:
             result, verdict = isolator.isolate(call, real)
         except GraphbenchError as error:  # alone it has most likely raised the same
+            earlier = self._earlier(op)
+            if earlier is not None:
+                return earlier
             known = isolator.book.units.get(("isolated", op.name))
             found.isolated = known.measurement if known is not None else _failed(error.message)
             if found.isolated.status == "ok":

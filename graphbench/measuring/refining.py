@@ -78,7 +78,8 @@ def _again(
         raise
     except Exception as error:  # noqa: BLE001 - whatever it raises, the first measurement stands
         told = error.message if isinstance(error, GraphbenchError) else f"{type(error).__name__}: {first_line(error)}"
-        return replace(before, notes=(*before.notes, f"some rows were not measured again: {told}"))
+        notes = dict.fromkeys((*before.notes, f"some rows were not measured again: {told}"))
+        return replace(before, notes=tuple(notes))
     if record.status != "ok":
         return before
     ledger.book(record.key).put(MeasuredRegion(region=record))

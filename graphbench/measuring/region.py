@@ -100,12 +100,16 @@ class RegionMeasuring:
 
         Raises:
             CaptureError: an input was replaced since capture.
+            ContextLostError: the device was lost meanwhile: what was measured before stands.
             JournalError: what was found cannot be written.
         """
         self._region.check_inputs()
         steps = self._steps
         assert steps is not None
-        return self._as_called(lambda: steps.again(frozenset(rows), policy, purse))
+        record = self._as_called(lambda: steps.again(frozenset(rows), policy, purse))
+        if self._means.guard.lost:
+            raise ContextLostError(self._means.guard.reason)
+        return record
 
     def _as_called(self, work: Callable[[], RegionRecord]) -> RegionRecord:
         """Work with the region's inputs, in the state in which it was called."""

@@ -21,7 +21,7 @@ class Selection:
     """What a policy asks for. A node is wanted if `select` means it, or says nothing, and `exclude` does not.
 
     A kernel is wanted if it works for a wanted node, or if `select` names it and `exclude` does not. Then the other
-    nodes that it executes are measured too, or there would be nothing to judge it against.
+    nodes that it executes, and those merged into them, are measured too: there would be nothing to judge it against.
     """
 
     select: tuple[str, ...] = ()
@@ -66,8 +66,10 @@ class Selection:
         excluded = {node.name for node in nodes if _means(self.exclude, region, node, fold)}
         chosen = {node.name for node in nodes if not self.select or _means(self.select, region, node, fold)} - excluded
         rows, judged = set(chosen), set(chosen)
+        merged = _merged(nodes)
         for kernel in kernels:
             works_for = {role.node for role in kernel.roles if role.role in WORKING}
+            works_for |= {name for name, into in merged.items() if into in works_for}
             named = _names(self.select, kernel)
             if not _names(self.exclude, kernel) and (named or chosen & works_for):
                 rows.add(kernel.key)
@@ -122,6 +124,19 @@ class Selection:
                 raise UsageError(
                     f"only_region {pattern!r}: no such region", hint=f"regions: {known or 'none'}", subject=pattern
                 )
+
+
+def _merged(nodes: Sequence[NodeRecord]) -> dict[str, str]:
+    """By node that was merged into another, directly or over several merges, the one that is left."""
+    into = {node.name: node.fate.note for node in nodes if node.fate.kind == "merged"}
+    found: dict[str, str] = {}
+    for name, left in into.items():
+        seen = {name}
+        while left in into and left not in seen:
+            seen.add(left)
+            left = into[left]
+        found[name] = left
+    return found
 
 
 def _means(patterns: Iterable[str], region: str, node: NodeRecord, fold: Mapping[str, str]) -> bool:

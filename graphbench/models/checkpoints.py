@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -56,8 +57,26 @@ def load_checkpoint(module: torch.nn.Module, path: Path, *, unsafe: bool, subjec
     notes: list[str] = []
     state = _unwrapped(_read(path, unsafe=unsafe), path, notes)
     state = _without_prefixes(state, set(module.state_dict()), path, notes)
+    notes += _cast(module, state, path)
     _fit(module, state, path, subject)
     return tuple(notes)
+
+
+def _cast(module: torch.nn.Module, state: Mapping[str, object], path: Path) -> Iterator[str]:
+    """What to tell of tensors whose dtype is not the model's: loading casts them, and the model's is measured."""
+    expected = module.state_dict()
+    casts = Counter(
+        (_dtype(value), _dtype(expected[key]))
+        for key, value in state.items()
+        if _has_shape(value) and _has_shape(expected.get(key))
+    )
+    for (found, own), number in casts.items():
+        if found != own:
+            yield f"{WHAT} {path.name}: {count_text(number, 'tensor')} of {found} became {own}, as the model has them"
+
+
+def _dtype(value: object) -> str:
+    return str(getattr(value, "dtype", None)).removeprefix("torch.")
 
 
 def _read(path: Path, *, unsafe: bool) -> object:

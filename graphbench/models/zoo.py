@@ -161,8 +161,14 @@ def _has_backbone(family: str) -> bool:
 
 def _build_timm(name: str, arguments: Mapping[str, object], batch_size: int, train: bool) -> ZooModel:
     """Source: `timm.create_model`, a model's `pretrained_cfg["input_size"]` (timm 1.0)."""
-    timm = import_optional("timm")
     subject = f"timm:{name}"
+    if "checkpoint_path" in arguments:  # which timm reads with `torch.load(weights_only=False)`, in some releases
+        raise UsageError(
+            f"{subject}: --model-arg checkpoint_path: timm may run code of the file that it reads",
+            hint=f"--checkpoint {arguments['checkpoint_path']} loads weights without",
+            subject=subject,
+        )
+    timm = import_optional("timm")
     if not timm.is_model(name):
         raise _unknown(subject, name, timm.list_models(), "timm.list_models('*vit*') lists the names like vit")
     module = construct(subject, lambda: timm.create_model(name, pretrained=False, **arguments))

@@ -123,14 +123,14 @@ class ProfileScaling:
         return tables[table]
 
 
-def scaling_of_files(paths: Sequence[Path], names: Sequence[str]) -> ProfileScaling:
-    """The comparison of saved profiles.
+def scaling_of_files(paths: Sequence[Path], names: Sequence[str], left_out: Sequence[str] = ()) -> ProfileScaling:
+    """The comparison of saved profiles; `left_out` names further ones that were not measured.
 
     Raises:
         ProfileFormatError: one cannot be read.
         UsageError: they cannot be compared.
     """
-    return ProfileScaling(scaling([read(path) for path in paths], names=names))
+    return ProfileScaling(scaling([read(path) for path in paths], names=names, left_out=left_out))
 
 
 def _checked_top(top: int | None) -> int | None:

@@ -59,8 +59,8 @@ def read_series(folder: Path) -> list[Path]:
     return [folder / name for name in found]
 
 
-def profiles_of(folder: Path) -> list[Path]:
-    """The profiles of a series that are there, in order.
+def profiles_of(folder: Path) -> tuple[list[Path], list[str]]:
+    """The profiles of a series that are there, in order, and the names of the runs that have none.
 
     Raises:
         ProfileFormatError: the directory is none of a series.
@@ -70,9 +70,10 @@ def profiles_of(folder: Path) -> list[Path]:
         raise ProfileFormatError(
             str(folder), None, f"no {SERIES}", "the directory of a series", hint="name the --output-dir of a series"
         )
-    found = [run / PROFILE for run in read_series(folder) if (run / PROFILE).is_file()]
+    runs = read_series(folder)
+    found = [run / PROFILE for run in runs if (run / PROFILE).is_file()]
     if not found:
         raise UsageError(
             f"{folder}: no run of the series is done", hint=f"graphbench run --resume {folder}", subject=str(folder)
         )
-    return found
+    return found, [run.name for run in runs if run / PROFILE not in found]

@@ -229,3 +229,19 @@ def test_the_subject_says_which_checkpoint(tmp_path: Path) -> None:
     built = build_model(ModelSource(file=tmp_path / "net.py", target="make", arguments={}, checkpoint=path))
     assert built.subject == "net.py:make with best.pt"
     assert torch.equal(built.module.state_dict()["bias"], weights()["bias"])
+
+
+def test_weights_of_another_dtype_are_told_to_be_cast(tmp_path: Path) -> None:
+    module = linear()
+    state = {"weight": weights()["weight"].bfloat16(), "bias": weights()["bias"]}
+    assert load(module, saved(tmp_path / "w.pt", state)) == (
+        "checkpoint w.pt: 1 tensor of bfloat16 became float32, as the model has them",
+    )
+    assert module.weight.dtype is torch.float32
+
+
+def test_a_checkpoint_that_timm_would_read_is_refused() -> None:
+    arguments = {"checkpoint_path": "w.pth"}
+    with pytest.raises(UsageError, match="may run code") as caught:
+        build_model(ModelSource(name="timm:resnet18", arguments=arguments))
+    assert "--checkpoint w.pth" in str(caught.value.hint)

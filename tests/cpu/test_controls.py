@@ -11,6 +11,7 @@ import torch
 
 import graphbench
 from graphbench import session
+from graphbench.analysis.shares import shares
 from graphbench.measuring import spending
 from graphbench.measuring.whole import measure_session
 from graphbench.models.demo import SmallTransformer
@@ -67,6 +68,28 @@ def test_a_selected_nodes_kernels_are_measured_with_all_that_they_are_judged_aga
         for role in kernel.roles:
             if role.role in ("executes", "differentiates"):
                 assert nodes[role.node].isolated.samples is not None or nodes[role.node].kind == "view"
+
+
+def merging(**options: Any) -> RegionRecord:
+    """A kernel's worth of ops, two of which are equal: autograd's graph has one of them."""
+    graphbench.reset()
+    x = torch.rand(8, requires_grad=True)
+    torch.compile(lambda x: (x.exp() + 1) * (x.exp() + 2), backend="graphbench")(x).sum().backward()
+    (found,) = measure_session(session.current(), MeasureOptions(**{**QUICK, **options})).regions
+    return found
+
+
+def test_what_was_merged_into_a_selected_kernels_nodes_is_measured_too() -> None:
+    found = merging(select="add")  # which means neither `exp`
+    assert "merged" in {node.fate.kind for node in found.nodes}
+    (kernel,) = [kernel for kernel in found.kernels if kernel.phase == "forward"]
+    assert shares(found).kernels[kernel.key].missing == ()
+
+
+def test_a_merged_nodes_kernel_is_that_of_the_node_that_is_left() -> None:
+    (merged,) = [node.name for node in merging().nodes if node.fate.kind == "merged"]
+    kernels = merging(select=merged).kernels
+    assert {kernel.isolated.status for kernel in kernels if kernel.phase == "forward"} == {"ok"}
 
 
 def test_whole_runs_and_coverage_are_those_of_everything() -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+import graphbench
 from graphbench import document, session
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import ContextLostError
+from graphbench.measurements import Measurement
+from graphbench.measuring import refining, spending
 from graphbench.measuring.guard import Guard
+from graphbench.measuring.spending import Key
 from graphbench.measuring.whole import measure_session
 from graphbench.options import MeasureOptions
-from graphbench.records import RegionRecord
+from graphbench.records import ProfileRecord, RegionRecord
 from graphbench.runs.entries import Started
 from graphbench.runs.journal import Journal, read_journal
 from graphbench.runs.ledger import Ledger
@@ -125,3 +130,53 @@ def test_a_worker_leaves_with_the_row_written_and_another_one_measures_the_rest(
     (region,) = record.regions
     missing = {name: reason for name, (status, reason) in rows(region).items() if status != "ok"}
     assert missing == {"breaks_default": LOSS}
+
+
+def times_alone(record: ProfileRecord) -> dict[str, Measurement]:
+    """What of a profile was measured alone, by row."""
+    gaps = record.step.rows if record.step is not None else ()
+    nodes = {node.name: node.isolated for region in record.regions for node in region.nodes}
+    return nodes | {row.name: row.isolated for row in gaps if row.kernel is None}
+
+
+@pytest.fixture
+def lost_when_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device is whole during the first pass, and breaks when rows are about to be measured again."""
+
+    def breaking(*arguments: Any) -> list[tuple[str, Key]]:
+        _Device.broken = True
+        return spending.affordable(*arguments)
+
+    monkeypatch.setattr(refining, "affordable", breaking)
+
+
+LIMITED: dict[str, Any] = {
+    "max_seconds": 60.0,
+    "warmup_ms": 1.0,
+    "measure_ms": 2.0,
+    "ceilings": "off",
+    "progress": False,
+}
+
+
+@pytest.mark.usefixtures("lost_when_measured_again")
+def test_what_an_op_list_measured_before_the_loss_stays(tmp_path: Path) -> None:
+    file = tmp_path / "ops.yaml"
+    one = "target: torch.matmul, args: [{tensor: {shape: [64, 64]}}, {tensor: {shape: [64, 64]}}]"
+    file.write_text(f"op-list: 1\nops:\n  - {{name: a, {one}}}\n  - {{name: b, {one}}}\n", encoding="utf-8")
+    record = graphbench.measure_ops(file, device="cpu", **LIMITED).record
+    assert {name: measured.status for name, measured in times_alone(record).items()} == {"a": "ok", "b": "ok"}
+    assert any("not measured again: context lost" in note for note in record.regions[0].notes)
+
+
+@pytest.mark.usefixtures("lost_when_measured_again")
+def test_what_a_step_measured_before_the_loss_stays() -> None:
+    graphbench.reset()
+    model = torch.compile(lambda x: x.sin() @ x, backend="graphbench")
+    record = graphbench.profile(lambda x: torch.relu(model(x) @ x), torch.rand(64, 64), **LIMITED).record
+    assert {name: measured.status for name, measured in times_alone(record).items() if measured.status != "ok"} == {}
+    (region,) = record.regions
+    assert [kernel.isolated.status for kernel in region.kernels] == ["ok", "ok"]
+    assert region.peak_bytes is not None
+    assert region.outputs is not None
+    assert region.outputs.equal

@@ -18,8 +18,9 @@ from graphbench import cli, document
 from graphbench.api import Profile
 from graphbench.capture import ambient
 from graphbench.errors import CaptureError, UsageError
+from graphbench.measuring import op_region
 from graphbench.models import op_state
-from graphbench.models.op_calls import build_op, function_of
+from graphbench.models.op_calls import BuiltOp, build_op, function_of
 from graphbench.models.oplist import OpEntry, parse_op_list
 from graphbench.models.yaml_cursor import parse_yaml
 from graphbench.records import NOT_SELECTED, NodeRecord
@@ -280,6 +281,24 @@ def test_limited_time_goes_where_it_matters(tmp_path: Path) -> None:
     samples = {name: node.isolated.samples for name, node in nodes.items()}
     assert samples["large"] is not None
     assert len(samples["large"].busy_ns) >= 10
+
+
+def test_an_op_whose_tensors_cannot_be_made_a_second_time_keeps_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def once(op: OpEntry, device: torch.device, seed: int) -> BuiltOp:
+        made.append(op.name)
+        if made.count(op.name) > 1:
+            raise RuntimeError("no memory left")
+        return build_op(op, device, seed)
+
+    monkeypatch.setattr(op_region, "build_op", once)
+    text = "ops:\n  - {name: one, target: torch.relu, args: [{tensor: {shape: [64, 64]}}]}\n"
+    node = measured(tmp_path, text, max_seconds=60.0, warmup=None, repeat=None, measure_ms=2.0)["one"]
+    assert made == ["one", "one"]
+    assert (node.isolated.status, node.isolated.reason, len(node.outputs)) == ("ok", "", 1)
 
 
 def test_custom_ops_of_a_named_module_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

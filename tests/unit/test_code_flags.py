@@ -15,7 +15,7 @@ RUN = Path("/runs/one")
 
 def given(**arguments: object) -> argparse.Namespace:
     nothing = {"custom_model_file": None, "model": None, "checkpoint": None, "unsafe_load": False, "loss": None}
-    return argparse.Namespace(**nothing | arguments)
+    return argparse.Namespace(**nothing | {"inductor": []} | arguments)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,7 @@ def test_zoos_words_and_plain_weights_run_no_code_of_anybodys(arguments: dict[st
         ),
         ({"model": "hf:gpt2", "loss": "pack.losses:mine"}, ("--loss", "pack.losses:mine")),
         ({"model": "hf:gpt2", "loss": "losses.py:mine"}, ("--loss", "/work/losses.py:mine")),
+        ({"model": "hf:gpt2", "inductor": ["cpp.cxx=/tmp/cc"]}, ("--inductor", "cpp.cxx=/tmp/cc")),
     ],
 )
 def test_code_is_named_again_as_it_was_named_before(arguments: dict[str, object], words: tuple[str, ...]) -> None:
@@ -79,11 +80,18 @@ def test_a_checkpoint_that_is_named_without_the_word_that_lets_it_run_code_is_no
         ({"custom_model_file": Path("other.py")}, "--custom-model-file"),
         ({"checkpoint": Path("w.pt")}, "--checkpoint"),
         ({"loss": "sum"}, "--loss"),
+        ({"inductor": ["cpp.cxx=/tmp/cc"]}, "--inductor"),
     ],
 )
 def test_a_flag_that_the_run_did_not_have_is_refused_beside_resume(arguments: dict[str, object], flag: str) -> None:
     with pytest.raises(UsageError, match=f"{flag} with --resume"):
         check_named_again(given(**arguments), (), RUN)
+
+
+def test_an_option_of_inductor_beside_those_that_the_run_had_is_refused() -> None:
+    wanted = code_of(given(inductor=["max_autotune=true"]), Path.cwd())
+    with pytest.raises(UsageError, match="--inductor epilogue_fusion=false with --resume"):
+        check_named_again(given(inductor=["max_autotune=true", "epilogue_fusion=false"]), wanted, RUN)
 
 
 def test_a_run_without_code_goes_on_without_more_words() -> None:

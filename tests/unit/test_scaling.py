@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import graphbench
-from graphbench import document
+from graphbench import cli, document
 from graphbench.analysis.scaling import Scaling, fastest_growing, scaling
 from graphbench.errors import ProfileFormatError, UsageError
 from graphbench.records import InputRecord, NodeRecord, ProfileRecord, Side
@@ -212,6 +212,19 @@ def test_other_models_and_conditions_are_told() -> None:
 # what is printed and written
 
 
+def test_other_dtypes_are_told_other_sizes_are_not() -> None:
+    def given(length: int, dtype: str) -> ProfileRecord:
+        record = attention(length)
+        (place,) = record.regions
+        x = InputRecord(name="L_x_", source="L['x']", kind="tensor", spec=spec(1, length, dtype=dtype))
+        return dataclasses.replace(record, regions=(dataclasses.replace(place, inputs=(x,)),))
+
+    sets = [given(128, "float32"), given(256, "float32"), given(512, "bfloat16")]
+    assert scaling(sets, names=["a", "b", "c"]).warnings == (
+        "c, against a: r0: other dtypes: L_x_ is bfloat16, not float32",
+    )
+
+
 def test_table_says_what_grows_fastest() -> None:
     text = str(ProfileScaling(scaling([attention(128), attention(512)])))
     assert "matmul (2 rows) grows fastest of all op types: as n^2.00, 33.3 → 66.7 % of the nodes' isolated time" in text
@@ -267,6 +280,17 @@ def test_python_takes_the_directory_of_a_series(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         document.write(attention(length), tmp_path / name / "profile.json")
     assert graphbench.scaling(tmp_path).result.labels == ("short", "long")
+
+
+def test_a_set_of_a_series_that_was_not_measured_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_series(tmp_path, ["short", "failed", "long"])
+    for name, length in (("short", 128), ("long", 512)):
+        (tmp_path / name).mkdir()
+        document.write(attention(length), tmp_path / name / "profile.json")
+    told = "failed: left out, since it was not measured"
+    assert graphbench.scaling(tmp_path).result.warnings == (told,)
+    assert cli.main(["show", str(tmp_path)]) == 0
+    assert f"warning: {told}" in capsys.readouterr().out
 
 
 def test_a_directory_without_a_series_is_refused(tmp_path: Path) -> None:

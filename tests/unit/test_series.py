@@ -122,6 +122,7 @@ def test_a_set_that_fails_does_not_stop_the_others(
     assert "1 of 3 sets of inputs failed: ids=1x256 (exit code 1)" in told.err
     assert f"graphbench run --resume {tmp_path / 'out'} continues" in told.err
     assert "over 2 sets of inputs" in told.out
+    assert "ids=1x256: left out, since it was not measured" in (tmp_path / "out" / "report.txt").read_text()
 
 
 def test_a_series_of_which_nothing_could_be_measured_leaves_nothing(measuring: Measuring, tmp_path: Path) -> None:
