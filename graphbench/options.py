@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -12,6 +11,10 @@ from graphbench.arguments import check_fields
 from graphbench.errors import UsageError
 from graphbench.measurements import CacheState, ValuePolicy
 
+LONGEST: Final = 1e9
+"""Of milliseconds and of seconds: what is longer fits no timer of the system, or no record of nanoseconds."""
+MOST_CALLS: Final = 10**9
+MOST_BYTES: Final = 2**63 - 1
 FEWEST_IN_BATCH: Final = 2
 MOST_IN_BATCH: Final = 64  # a device queues about a thousand launches before its host must wait
 CeilingChoice = Literal["auto", "fresh", "off"]
@@ -173,16 +176,20 @@ class MeasureOptions:
             object.__setattr__(self, name, tuple(getattr(self, name)))
             self._check(name, all(getattr(self, name)), "patterns that are not empty")
         for name in ("warmup_ms", "measure_ms", "noise_ms"):
-            self._check(name, 0 <= getattr(self, name) < math.inf, "a number of milliseconds, at least 0")
-        self._check("repeat", self.repeat is None or self.repeat >= 1, "at least 1")
-        self._check("warmup", self.warmup is None or self.warmup >= 0, "at least 0")
+            self._check(
+                name, 0 <= getattr(self, name) <= LONGEST, "a number of milliseconds, at least 0 and at most 1e9"
+            )
+        self._check("repeat", self.repeat is None or 1 <= self.repeat <= MOST_CALLS, "at least 1 and at most 1e9")
+        self._check("warmup", self.warmup is None or 0 <= self.warmup <= MOST_CALLS, "at least 0 and at most 1e9")
         self._check("noise", self.noise is None or 0 < self.noise < 1, "a part of the median, as 0.01")
-        self._check("unit_timeout_s", self.unit_timeout_s is None or 0 < self.unit_timeout_s < math.inf, "above 0")
-        self._check("max_seconds", self.max_seconds is None or 0 < self.max_seconds < math.inf, "seconds, above 0")
+        for name in ("unit_timeout_s", "max_seconds"):
+            seconds = getattr(self, name)
+            self._check(name, seconds is None or 0 < seconds <= LONGEST, "seconds, above 0 and at most 1e9")
         in_batch = self.batch is None or FEWEST_IN_BATCH <= self.batch <= MOST_IN_BATCH
         self._check("batch", in_batch, f"from {FEWEST_IN_BATCH} to {MOST_IN_BATCH} calls")
-        self._check("memory_budget", self.memory_budget is None or self.memory_budget >= 1, "a number of bytes")
-        self._check("lock_gpu_clock", self.lock_gpu_clock is None or self.lock_gpu_clock >= 1, "a clock in MHz")
+        memory, clock = self.memory_budget, self.lock_gpu_clock
+        self._check("memory_budget", memory is None or 1 <= memory <= MOST_BYTES, "a number of bytes below 2**63")
+        self._check("lock_gpu_clock", clock is None or 1 <= clock <= MOST_CALLS, "a clock in MHz")
 
     def _check(self, name: str, fits: bool, expected: str) -> None:
         if not fits:

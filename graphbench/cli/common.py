@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import difflib
 import importlib.metadata
 import inspect
 import os
@@ -14,12 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, NoReturn, TypeVar
 
 from graphbench.analysis.group_by import GROUP_BY, meanings
 from graphbench.cli.terminal import ColorChoice, add_terminal_flags, painted, terminal_width
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import write_whole
+from graphbench.options import MOST_CALLS
 from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH
 
 if TYPE_CHECKING:
@@ -44,6 +46,32 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Report a wrong command line."""
         raise UsageError(message, hint=f"see {self.prog} --help")
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse as argparse does, but let the command whose words they are refuse those that it does not know.
+
+        Source: `argparse._SubParsersAction.__call__` (Python 3.10 to 3.13), which hands a command's words to this
+        method and what it returns to the parser above, whose help lists none of the command's flags.
+
+        Raises:
+            UsageError: there are such words; the hint names flags like them.
+        """
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            raise UsageError(f"unknown arguments: {' '.join(unknown)}", hint=self._meant(unknown))
+        return known, unknown
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        near = [
+            match
+            for word in unknown
+            if word.startswith("--")
+            for match in difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), n=2)
+        ]
+        meant = f"did you mean {' or '.join(dict.fromkeys(near))}? " if near else ""
+        return f"{meant}see {self.prog} --help"
 
 
 class Command(ABC, Generic[OptionsT]):
@@ -197,15 +225,28 @@ def supposed(text: str) -> tuple[str, float]:
     return pattern, factor
 
 
-def positive_int(text: str) -> int:
-    """An argument that is a whole number above 0."""
+def positive_int(text: str, expected: str = "a whole number above 0") -> int:
+    """An argument that is a whole number above 0 and not beyond any use; `expected` is for messages."""
     try:
         value = int(text)
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number above 0")
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}")
+    if value > MOST_CALLS:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected {expected}, at most 1e9")
     return value
+
+
+def folder(text: str) -> Path:
+    """An argument that names a folder; an empty one, of a shell's variable that is not set, is none."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a folder, . for the current one")
+    return Path(text)
+
+
+PATH_READERS: Final = (Path, folder)
+"""Types of arguments that name a file or a folder: shells complete them, and no pyproject.toml may set them."""
 
 
 def sort_key(text: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Final
 
-from graphbench.cli.common import EXIT_OK, Command, emit, pick
+from graphbench.cli.common import EXIT_OK, PATH_READERS, Command, emit, pick
 from graphbench.errors import SetupError
 
 SHELLS: Final = ("bash", "zsh", "tcsh")
@@ -65,7 +64,7 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
             subject="shtab",
         ) from error
     for action in every_action(parser):
-        if action.type is Path:
+        if action.type in PATH_READERS:
             action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE  # type: ignore[attr-defined]
     text: str = shtab.complete(parser, shell=shell)
     return text

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from graphbench.cli.common import PATH_READERS
 from graphbench.errors import UsageError
 
 NAME: Final = "pyproject.toml"
@@ -147,7 +148,7 @@ def refusal(name: str, action: argparse.Action | None) -> str | None:
     """Why no file may set a flag, or `None` where it may. Whatever names a file is refused, known or not."""
     if name in REFUSED:
         return REFUSED[name]
-    return "it names a file" if action is not None and action.type is Path else None
+    return "it names a file" if action is not None and action.type in PATH_READERS else None
 
 
 def _may_mean(word: str, option: str) -> bool:

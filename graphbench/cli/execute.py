@@ -18,7 +18,7 @@ from graphbench.cli.common import say
 from graphbench.cli.device_check import checked_once
 from graphbench.cli.execution_flags import INDUCTOR, Execution
 from graphbench.cli.explain import ExplainedCall
-from graphbench.errors import CaptureError, SetupError, UsageError, first_line
+from graphbench.errors import CaptureError, SetupError, UsageError
 from graphbench.inductor.compile import BackendOptions
 from graphbench.measuring.call_inputs import input_records
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
@@ -65,9 +65,11 @@ def pick_device(asked: str | None) -> str:
     try:
         device = torch.device(asked)
     except RuntimeError as error:
-        raise UsageError(f"--device {asked!r}: {first_line(error)}", hint=hint, subject="--device") from error
+        raise UsageError(f"--device {asked!r}: expected cpu or cuda", hint=hint, subject="--device") from error
     if device.type not in {"cpu", "cuda"}:
         raise UsageError(f"--device {asked!r}: expected cpu or cuda", hint=hint, subject="--device")
+    if device.type == "cpu" and device.index:
+        raise UsageError(f"--device {asked!r}: there is one CPU, which has no number", hint=hint, subject="--device")
     if device.type == "cuda":
         found = torch.cuda.device_count()
         if (device.index or 0) >= found:

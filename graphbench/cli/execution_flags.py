@@ -64,7 +64,7 @@ def add_execution_flags(parser: argparse.ArgumentParser) -> argparse._ArgumentGr
         "--dynamic", action=argparse.BooleanOptionalAction, help="torch.compile's dynamic; default: torch decides"
     )
     group.add_argument("--fullgraph", action="store_true", help="a graph break is an error, which says where it is")
-    group.add_argument("--seed", type=int, default=0, help="of weights and inputs; default: %(default)s")
+    group.add_argument("--seed", type=seed, default=0, help="of weights and inputs; default: %(default)s")
     return group
 
 
@@ -84,6 +84,20 @@ def read_execution(arguments: argparse.Namespace) -> Execution:
     function_source(loss)
     given = {entry.name: getattr(arguments, entry.name) for entry in fields(Execution)}
     return Execution(**{**given, "loss": loss, "inductor": parse_inductor(arguments.inductor)})
+
+
+def seed(text: str) -> int:
+    """An argument that torch takes for a seed.
+
+    Source: `torch.manual_seed` (torch 2.11 to 2.14), whose range is that of int64 and of uint64 together.
+    """
+    try:
+        value = int(text)
+    except ValueError:
+        value = None
+    if value is None or not -(2**63) <= value < 2**64:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number from -2**63 to 2**64 - 1")
+    return value
 
 
 def parse_inductor(texts: Iterable[str]) -> dict[str, object]:

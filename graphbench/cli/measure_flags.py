@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from graphbench.cli.common import percent, positive_int
 from graphbench.errors import UsageError
-from graphbench.options import FEWEST_IN_BATCH, MOST_IN_BATCH, Described, MeasureOptions, described
+from graphbench.options import FEWEST_IN_BATCH, LONGEST, MOST_BYTES, MOST_IN_BATCH, Described, MeasureOptions, described
 
 
 def add_measure_flags(parser: argparse.ArgumentParser) -> None:
@@ -66,31 +66,29 @@ def measure_options(arguments: argparse.Namespace) -> MeasureOptions:
 
 
 def positive_float(text: str) -> float:
-    """An argument that is a finite number above 0."""
+    """An argument that is a number above 0 and not beyond any use."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number above 0")
+    if not 0.0 < value <= LONGEST:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number above 0, at most 1e9")
     return value
 
 
 def count(text: str) -> int:
     """An argument that is a whole number, 0 included."""
-    if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, at least 0")
-    return int(text)
+    return 0 if text.strip() == "0" else positive_int(text, "a whole number, at least 0")
 
 
 def budget(text: str) -> float:
-    """An argument that is a finite number, 0 included."""
+    """An argument that is a number, 0 included, and not beyond any use."""
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0.0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number, at least 0")
+    if not 0.0 <= value <= LONGEST:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a number, at least 0, at most 1e9")
     return value
 
 
@@ -116,8 +114,9 @@ def size(text: str) -> int:
     if found is not None:
         unit = (found[2] or "B").upper()
         base = 1000 if unit.endswith("B") and "I" not in unit else 1024
-        nbytes = int(float(found[1]) * base ** "BKMGT".index(unit[0]))
-    if nbytes < 1:
+        wanted = float(found[1]) * base ** "BKMGT".index(unit[0])
+        nbytes = int(min(wanted, MOST_BYTES + 1))
+    if not 1 <= nbytes <= MOST_BYTES:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a size such as 8GiB or 512MiB")
     return nbytes
 

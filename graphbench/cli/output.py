@@ -16,6 +16,7 @@ from graphbench.cli.common import (
     ViewOptions,
     emit,
     failed_rows,
+    folder,
     predictions,
     refuse_overwrite,
     say,
@@ -64,7 +65,11 @@ class OutputOptions:
                 raise UsageError("standard output is closed, and there is no --output-dir: nobody would see the result")
             return
         if self.output_dir.exists() and not self.output_dir.is_dir():
-            raise UsageError(f"--output-dir {self.output_dir}: found a file, expected a folder", subject="--output-dir")
+            raise UsageError(
+                f"--output-dir {self.output_dir}: found a file, expected a folder",
+                hint="name a folder, which is made if there is none",
+                subject="--output-dir",
+            )
         refuse_overwrite(self.files() if files is None else files, force=self.force)
         try:
             self.output_dir.mkdir(parents=True, exist_ok=True)
@@ -83,7 +88,7 @@ def add_output_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument(
         "--output-dir",
-        type=Path,
+        type=folder,
         metavar="DIR",
         help="write report.txt, nodes.csv, fusions.csv and profile.json there",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +23,14 @@ class FunctionSource:
     name: str
 
     @classmethod
-    def parse(cls, flag: str, text: str) -> FunctionSource:
+    def parse(cls, flag: str, text: str, *, words: str = "", example: str = "kernels.py:fast_gelu") -> FunctionSource:
         """Read `package.module:function`.
 
         Args:
             flag: whose argument the text is, for messages.
             text: what was given.
+            words: what else the flag takes, followed by `or`, for messages.
+            example: a function in a file, for messages.
 
         Raises:
             UsageError: it is something else.
@@ -35,8 +38,8 @@ class FunctionSource:
         place, colon, name = text.rpartition(":")
         if not colon or not place or not all(part.isidentifier() for part in name.split(".")):
             raise UsageError(
-                f"{flag} {text!r}: expected MODULE:FUNCTION",
-                hint="for instance my_package.kernels:fast_gelu, or kernels.py:fast_gelu",
+                f"{flag} {text!r}: expected {words}MODULE:FUNCTION",
+                hint=f"for instance {example}, or my_package.{example.replace(SUFFIX, '')}",
                 subject=flag,
             )
         return cls(place, name)
@@ -54,11 +57,21 @@ class FunctionSource:
             CaptureError: importing it raised.
         """
         with importable(self.file.resolve().parent if self.file is not None else Path.cwd()):
-            found: Any = load_module(self.place, _MODULE_HINT) if self.file is None else load_file(self.file, what)
+            module: Any = load_module(self.place, _MODULE_HINT) if self.file is None else load_file(self.file, what)
+        found: Any = module
         for part in self.name.split("."):
             found = getattr(found, part, None)
         if not callable(found):
             problem = "no such function" if found is None else f"found {type(found).__name__}, expected a function"
-            raise UsageError(f"{self.place}: {self.name}: {problem}", subject=self.name)
+            raise UsageError(f"{self.place}: {self.name}: {problem}", hint=_defined(module), subject=self.name)
         function: Callable[..., Any] = found
         return function
+
+
+def _defined(module: Any) -> str:
+    names = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    return f"functions defined there: {', '.join(names) or 'none'}"

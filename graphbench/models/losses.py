@@ -38,7 +38,9 @@ def function_source(text: str) -> FunctionSource | None:
     Raises:
         UsageError: neither a word nor `MODULE:FUNCTION`.
     """
-    return None if text in (AUTO, SUM, OWN) else FunctionSource.parse(FLAG, text)
+    if text in (AUTO, SUM, OWN):
+        return None
+    return FunctionSource.parse(FLAG, text, words=f"{AUTO}, {SUM}, {OWN} or ", example="losses.py:mine")
 
 
 def inputs_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -51,8 +51,11 @@ class Column(Generic[RowT_contra]):
     @property
     def word(self) -> str:
         """Its header in one line and lower case, as a reader would type it: `in-graph`, `p90/p50`, `max diff`."""
-        text = self.name.replace("-\n", "-").replace("/\n", "/").replace("\n", " ")
-        return text.rstrip(".").casefold()
+        head, hyphen, tail = self.name.partition("-\n")
+        if hyphen:  # of the word itself, or because it is broken there: the key has no breaks
+            parted = f"{head.split()[-1]}_{tail.split()[0]}".casefold() in self.key
+            head = f"{head}{'-' if parted else ''}{tail}"
+        return head.replace("/\n", "/").replace("\n", " ").rstrip(".").casefold()
 
 
 def sort_keys(columns: tuple[Column[RowT], ...], cost: str) -> Mapping[str, Callable[[RowT], object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,13 @@ def find_sort(text: str) -> str:
     columns += [*GROUP_COLUMNS, *GAP_LINE_COLUMNS]
     shown = ["cost", *dict.fromkeys(column.word for column in columns if column.shown != "csv")]
     if word not in shown and word not in {column.key for column in columns}:
-        raise UsageError(f"unknown sort key {text!r}", hint=f"sort by one of: {', '.join(shown)}", subject="sort")
+        near = difflib.get_close_matches(word, shown, n=3)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise UsageError(
+            f"sort {text!r}: no table has such a column",
+            hint=f"{meant}sort by one of: {', '.join(shown)}",
+            subject="sort",
+        )
     return word
 
 

@@ -235,7 +235,7 @@ def test_missing_model_file_is_a_usage_error(tmp_path: Path, capsys: pytest.Capt
     assert "missing.py: no such file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("device", ["abacus", "mps", "cpu:x", "meta"])
+@pytest.mark.parametrize("device", ["abacus", "mps", "cpu:x", "cpu:3", "meta"])
 def test_unknown_device_is_a_usage_error(device: str) -> None:
     with pytest.raises(UsageError, match="--device"):
         pick_device(device)

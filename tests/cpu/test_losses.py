@@ -97,6 +97,13 @@ def test_a_function_that_is_not_there_is_a_usage_error(losses: Path, text: str, 
         loss_named(text.format(losses))
 
 
+def test_a_function_that_is_not_there_is_met_with_those_that_are(losses: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        loss_named(f"{losses}:missing")
+    assert (caught.value.hint or "").startswith("functions defined there: ")
+    assert "detached" in (caught.value.hint or "").split(": ")[1].split(", ")
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "expected"),
     [((1, 2), {}, (1, 2)), ((), {"x": 1}, {"x": 1}), ((1,), {"x": 2}, (1, {"x": 2}))],

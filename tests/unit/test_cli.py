@@ -124,6 +124,25 @@ def test_run_refuses_contradictions(
     assert jobs == []
 
 
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["run", "--modle", "x"], "unknown arguments: --modle x", "did you mean --model"),
+        (["show", "p.json", "--widht=80"], "unknown arguments: --widht=80", "did you mean --width or --wide?"),
+        (["doctor", "now"], "unknown arguments: now", "see graphbench doctor --help"),
+    ],
+)
+def test_an_unknown_flag_is_met_with_those_like_it_of_its_command(words: list[str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        cli.parse(words)
+    assert (caught.value.message, (caught.value.hint or "")[: len(hint)]) == (message, hint)
+
+
+def test_an_output_dir_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="--output-dir: found '', expected a folder"):
+        cli.parse(["run", "--model", "hf:gpt2", "--output-dir", ""])
+
+
 def test_model_arguments_are_literals_or_strings(jobs: list[SimpleNamespace]) -> None:
     words = ["a=4", "b=gelu", "c=false", "d=(1, 2)", "e=None", "f=x=y", "g="]
     arguments = [word for pair in words for word in ("--model-arg", pair)]

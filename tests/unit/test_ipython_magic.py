@@ -95,7 +95,7 @@ def test_flags_of_the_command_line_become_options(shell: FakeShell, calls: list[
     ("line", "cell", "message"),
     [
         ("--repeat 0", "pass", "--repeat: found '0', expected a whole number above 0"),
-        ("--no-such-flag", "pass", "unrecognized arguments: --no-such-flag"),
+        ("--no-such-flag", "pass", "unknown arguments: --no-such-flag"),
         ("--noise-ms 5", "pass", "it limits --noise, which is not given"),
         ("-o 1st", "pass", "-o 1st: expected a name"),
         ("--select 'conv", "pass", "No closing quotation"),

@@ -70,13 +70,15 @@ def test_values_of_inductor_options_are_literals_or_texts() -> None:
     ("words", "message"),
     [
         (["--loss", "sum"], "--loss sum: it is for a training step"),
-        (["--train", "--loss", "mse"], "--loss 'mse': expected MODULE:FUNCTION"),
+        (["--train", "--loss", "mse"], "--loss 'mse': expected auto, sum, own or MODULE:FUNCTION"),
         (["--inductor", "max_autotune"], "--inductor 'max_autotune': expected KEY=VALUE"),
         (["--inductor", "=1"], "--inductor '=1': expected KEY=VALUE"),
         (["--inductor", "triton..x=1"], "expected KEY=VALUE"),
         (["--inductor", "max_autotune=1", "--inductor", "max-autotune=0"], "--inductor max_autotune is given twice"),
         (["--dtype", "f8"], "invalid choice: 'f8'"),
-        (["--seed", "x"], "invalid int value: 'x'"),
+        (["--seed", "x"], "--seed: found 'x', expected a whole number from -2**63 to 2**64 - 1"),
+        (["--seed", str(2**64)], "--seed: found '18446744073709551616', expected a whole number"),
+        (["--seed", str(-(2**63) - 1)], "--seed: found '-9223372036854775809', expected a whole number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(words: list[str], message: str) -> None:

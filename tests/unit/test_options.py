@@ -75,7 +75,10 @@ def test_the_help_speaks_of_flags_not_of_keywords() -> None:
     [
         ({"batch": FEWEST_IN_BATCH - 1}, "batch=1: expected from 2 to 64 calls"),
         ({"batch": MOST_IN_BATCH + 1}, "batch=65: expected from 2 to 64 calls"),
-        ({"max_seconds": 0}, "max_seconds=0: expected seconds, above 0"),
+        ({"max_seconds": 0}, "max_seconds=0: expected seconds, above 0 and at most 1e9"),
+        ({"unit_timeout_s": 1e10}, "unit_timeout_s=10000000000.0: expected seconds, above 0 and at most 1e9"),
+        ({"memory_budget": 2**63}, "memory_budget=9223372036854775808: expected a number of bytes below 2**63"),
+        ({"repeat": 10**9 + 1}, "repeat=1000000001: expected at least 1 and at most 1e9"),
         ({"select": 3}, "select=3: expected a text, or several of them as a list"),
         ({"select": ["a", 3]}, "select=['a', 3]: expected a text, or several of them as a list"),
         ({"exclude": ""}, "exclude=('',): expected patterns that are not empty"),

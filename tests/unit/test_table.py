@@ -323,15 +323,23 @@ def test_sort_applies_to_the_tables_that_have_the_column() -> None:
     assert rows == ["add", "conv1", "relu", "sort", "view"]
 
 
-@pytest.mark.parametrize("word", ["name", "Node", "op", "p90", "max diff", "fused", "of step", "time", "kern"])
+@pytest.mark.parametrize(
+    "word", ["name", "Node", "op", "p90", "max diff", "fused", "of step", "time", "kern", "compiled", "recomputed"]
+)
 def test_every_word_above_a_column_is_a_sort_key_of_the_report(word: str) -> None:
     assert f"sorted by {word.lower()})" in table(gpu_profile(), sort=word)
 
 
 @pytest.mark.parametrize("name", ["table", "csv", "markdown"])
 def test_an_unknown_sort_key_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="unknown sort key 'nope'"):
+    with pytest.raises(UsageError, match="sort 'nope': no table has such a column"):
         REPORTERS[name].render(cpu_profile(), sort="nope")
+
+
+def test_an_unknown_sort_key_is_met_with_those_like_it() -> None:
+    with pytest.raises(UsageError) as caught:
+        REPORTERS["table"].render(cpu_profile(), sort="verdct")
+    assert (caught.value.hint or "").startswith("did you mean verdict? sort by one of: cost, ")
 
 
 def test_an_option_that_a_report_would_ignore_is_refused() -> None:
