@@ -159,5 +159,10 @@ def raised_by(what: str, *, hint: str, subject: str) -> Iterator[None]:
 
 
 def first_line(text: object) -> str:
-    """The first line of somebody else's error or reason that says something, or a stand-in."""
-    return next((line.strip() for line in str(text).splitlines() if line.strip()), "no message")
+    """The first line of somebody else's error or reason that says something, or a stand-in.
+
+    One that ends in a colon says something only together with the next.
+    """
+    lines = (line.strip() for line in str(text).splitlines() if line.strip())
+    first = next(lines, "no message")
+    return f"{first} {next(lines, '')}".rstrip() if first.endswith(":") else first

@@ -273,8 +273,15 @@ def refuse_overwrite(files: Mapping[str, Path], *, force: bool) -> None:
     """Check, before any work, that no file that will be written exists.
 
     Raises:
-        UsageError: one does, and `force` is not set.
+        UsageError: one does, and `force` is not set; or it is a folder, which nothing overwrites.
     """
+    for path in files.values():
+        if path.is_dir() and not path.is_symlink():
+            raise UsageError(
+                f"cannot write {path}: found a folder, expected a file",
+                hint=f"name a file in it, as {path / 'FILE'}, or another one",
+                subject=str(path),
+            )
     existing = [str(path) for path in files.values() if os.path.lexists(path)]
     if existing and not force:
         raise UsageError(

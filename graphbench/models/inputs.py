@@ -273,7 +273,11 @@ def make_inputs(specs: Iterable[InputSpec], *, device: str, seed: int, origin: s
         try:
             tensor = _draw(spec, generator).to(device)
         except RuntimeError as error:
-            raise UsageError(f"input {spec}: it cannot be made: {first_line(error)}", subject=str(spec)) from error
+            raise UsageError(
+                f"input {spec}: it cannot be made: {first_line(error)}",
+                hint="does it fit into memory? choose smaller sizes, or a smaller --batch-size",
+                subject=str(spec),
+            ) from error
         if spec.name is None:
             args.append(tensor)
         else:

@@ -10,7 +10,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from graphbench import cli, document, files
-from graphbench.errors import UsageError
+from graphbench.cli.common import refuse_overwrite
+from graphbench.errors import UsageError, first_line
 from graphbench.measurements import Measurement
 from graphbench.options import MeasureOptions
 from graphbench.records import ProfileRecord
@@ -141,6 +142,20 @@ def test_an_unknown_flag_is_met_with_those_like_it_of_its_command(words: list[st
 def test_an_output_dir_without_a_name_is_refused() -> None:
     with pytest.raises(UsageError, match="--output-dir: found '', expected a folder"):
         cli.parse(["run", "--model", "hf:gpt2", "--output-dir", ""])
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_whether_or_not_files_are_overwritten(tmp_path: Path) -> None:
+    for force in (False, True):
+        with pytest.raises(UsageError, match="found a folder, expected a file"):
+            refuse_overwrite({"output": tmp_path}, force=force)
+
+
+def test_a_line_that_announces_is_told_with_the_next() -> None:
+    assert first_line("\nbad field 'a':\n    found a text\nmore") == "bad field 'a': found a text"
+
+
+def test_a_line_that_announces_nothing_is_told_as_it_is() -> None:
+    assert first_line("bad field 'a':\n\n") == "bad field 'a':"
 
 
 def test_model_arguments_are_literals_or_strings(jobs: list[SimpleNamespace]) -> None:
