@@ -18,7 +18,6 @@ class Progress:
 
     Args:
         bar: of tqdm.
-        seconds_left: how much of a limited time there is, for the bar to say.
     """
 
     def __init__(self, bar: Any) -> None:
