@@ -114,8 +114,9 @@ class MeasureOptions:
     max_seconds: float | None = field(
         default=None,
         metadata=_told(
-            "how long measuring may take in all, compiling not counted: first a rough pass over everything, then what "
-            "takes most time or is noisiest is measured again, as long as there is time",
+            "how long measuring may take, compiling not counted: first a rough pass over everything, then what takes "
+            "most time or is noisiest is measured again, as long as there is time; longer where whole runs alone take "
+            "more than half of it",
             "--max-seconds",
         ),
     )

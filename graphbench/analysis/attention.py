@@ -17,6 +17,8 @@ EXPONENTIALS: Final = frozenset({"exp", "exp2", "_softmax", "prepare_softmax_onl
 SUMS: Final = frozenset({"sum", "_softmax", "prepare_softmax_online"})
 PRODUCT: Final = "mm"
 ADVICE: Final = "F.scaled_dot_product_attention keeps the scores in its kernel"
+MATH_FORM: Final = "scaled_dot_product_attention ran in its math form: a mask, dropout or dtype rules its kernel out"
+SDPA: Final = "scaled_dot_product_attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +58,20 @@ def attention_opportunities(scene: Scene) -> Iterator[Found]:
             continue
         gain_ns = in_graph_ns - calls * limit.time_ns
         if gain_ns > 0:
-            tell = partial(_tell, pieces.passing_bytes, in_graph_ns / calls, limit.time_ns)
+            advice = MATH_FORM if _is_asked_for(pieces, scene) else ADVICE
+            tell = partial(_tell, pieces.passing_bytes, in_graph_ns / calls, limit.time_ns, advice)
             yield Found(kind="attention", gain_ns=gain_ns, kernels=pieces.kernels, tell=tell)
 
 
-def _tell(passing_bytes: int, pieces_ns: float, limit_ns: float) -> tuple[str, str]:
+def _is_asked_for(pieces: Pieces, scene: Scene) -> bool:
+    """Whether the model calls the one op already, of which these are the pieces."""
+    nodes = {role.node for kernel in pieces.kernels for role in kernel.roles if role.role == "executes"}
+    return any(node.name in nodes and node.op_type == SDPA for node in scene.region.nodes)
+
+
+def _tell(passing_bytes: int, pieces_ns: float, limit_ns: float, advice: str) -> tuple[str, str]:
     what = f"in pieces: {format_bytes(passing_bytes)} of scores and weights pass through memory"
-    return what, f"{format_duration(pieces_ns)}, one kernel {format_duration(limit_ns)} at the limit; {ADVICE}"
+    return what, f"{format_duration(pieces_ns)}, one kernel {format_duration(limit_ns)} at the limit; {advice}"
 
 
 def pieces_of(scene: Scene) -> Iterator[Pieces]:

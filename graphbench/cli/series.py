@@ -111,8 +111,12 @@ def begin(series: Series) -> None:
     for index in range(len(series.labels)):
         if series.folder(index).is_symlink():
             continue  # refused when it is measured
-        with contextlib.suppress(OSError):
-            (series.folder(index) / PROFILE).unlink(missing_ok=True)
+        old = series.folder(index) / PROFILE
+        try:
+            with contextlib.suppress(NotADirectoryError):  # refused when it is measured
+                old.unlink(missing_ok=True)
+        except OSError as error:  # it would be taken for what this series measured
+            raise UsageError(f"cannot remove {old}: {error.strerror}", subject=str(old)) from error
 
 
 def measure_series(series: Series, start: Start, view: ViewOptions) -> int:

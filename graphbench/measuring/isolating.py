@@ -215,7 +215,7 @@ class Isolator:
             return Measurement(status="skipped", reason=TIME_UP)
         self.guard.settle(self.device)
         self._begin("backward", call.row)
-        measurement = self._alone(call, lambda _: self._backward(call))
+        measurement = self._alone(call, lambda _: self._backward(call), backward=True)
         self._note("backward", call.row, key, Verdict(measurement))
         return measurement
 
@@ -261,7 +261,7 @@ class Isolator:
             return None, Verdict(measurement)
         return units[0], Verdict(measurement, units[0].is_view, units[0].has_effect)
 
-    def _alone(self, call: Call, timed: Callable[[int | None], Measurement]) -> Measurement:
+    def _alone(self, call: Call, timed: Callable[[int | None], Measurement], *, backward: bool = False) -> Measurement:
         """What `timed(stream)` measures, or a measurement that says why nothing could be."""
 
         def on_own_stream() -> Measurement:
@@ -278,10 +278,13 @@ class Isolator:
             return stamped(call.custom, self.guard.attempt(self.device, on_own_stream))
         except DoesNotFitError as error:
             return Measurement(status="skipped", reason=error.message)
-        except (IsolationError, RaisedError) as error:
+        except IsolationError as error:
             return refused(call.custom, error.message)
+        except RaisedError as error:
+            # A forward that raises for good ends the run; whether a backward would, nobody knows yet.
+            return _failed(error.message) if backward else refused(call.custom, error.message)
         except GraphbenchError as error:
-            return Measurement(status="failed", reason=error.message)
+            return _failed(error.message)
         finally:
             if not self.guard.lost:
                 rng.restore()  # the real call must draw what it would have drawn
@@ -330,6 +333,10 @@ class Isolator:
             undefined=call.is_undefined,
             bench=call.custom.bench,
         )
+
+
+def _failed(reason: str) -> Measurement:
+    return Measurement(status="failed", reason=reason)
 
 
 def _compared(unit: BenchUnit, real: Any) -> Comparison:

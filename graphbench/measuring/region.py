@@ -24,7 +24,7 @@ from graphbench.measuring.options import Timers
 from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peak, with_peaks
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.selection import Selection
-from graphbench.measuring.spending import NODES_PART, OPS_PART, Key, Purse, rough_side
+from graphbench.measuring.spending import NODES_PART, OPS_PART, ROWS_PART, Key, Purse, rough_side
 from graphbench.measuring.unfused import isolating_ops, quartered
 from graphbench.measuring.unmeasured_region import PHASES, graph_inputs_of, post_grad_of, skipped, with_fates
 from graphbench.records import KernelRecord, NodeRecord, Policy, RegionRecord, Side
@@ -157,6 +157,7 @@ class _Measuring:
             watch=means.watch,
         )
         self.purse = means.purse
+        self.least_s = ROWS_PART * means.purse.left_s if means.purse is not None else 0.0
         self.op_isolator = replace(unit, policy=quartered(unit.policy), shared_budget=unit.budget, done={})
 
     def _wanted(self, selection: Selection) -> frozenset[str] | None:
@@ -193,7 +194,7 @@ class _Measuring:
 
     def again(self, rows: frozenset[Key], policy: Policy, purse: Purse) -> RegionRecord:
         """The record with some rows measured again, and those for which time was up."""
-        self.purse = purse
+        self.purse, self.least_s = purse, 0.0
         for isolator, its_policy in ((self.isolator, policy), (self.op_isolator, quartered(policy))):
             isolator.policy, isolator.again, isolator.purse = its_policy, set(rows), purse
         for side in self.sides.values():
@@ -202,6 +203,8 @@ class _Measuring:
 
     def record(self) -> RegionRecord:
         measured = self._measured_sides()
+        if self.purse is not None and self.purse.left_s < self.least_s:
+            self.purse = Purse(self.least_s)  # whole runs took long: it takes longer, or no row had a time
         absent = MeasuredSide(Side(reason=self._no_backward()))
         eager, forward = measured["eager"], measured["forward"]
         backward, eager_backward = measured.get("backward", absent), measured.get("eager_backward", absent)

@@ -19,7 +19,8 @@ _ROUGH_PART: Final = 0.4  # of the time, for a pass over everything
 _SIDE_PART: Final = 0.02  # of the time, for one whole run
 _FEWEST: Final = 5  # samples of a rough row
 _FEWEST_CALLS: Final = 2  # of its warm-up
-_FEWEST_RUNS: Final = 3  # of a whole side, in each of its measurements
+_FEWEST_RUNS: Final = 2  # of a whole side, in each of its measurements
+ROWS_PART: Final = 0.5  # of a region's time that its rows have at least, however long whole runs take
 _LEAST_NOISE: Final = 0.005  # few samples that agree by chance do not make a median known
 _SPARE_S: Final = 0.02  # what measuring a row takes beside its samples
 _OPS_COUNT: Final = 0.25  # post-grad nodes only say what the same kernels would take unfused
@@ -77,7 +78,7 @@ def rough_side(policy: Policy) -> Policy:
         policy,
         warmup_ms=min(policy.warmup_ms, limit_ms / 4),
         measure_ms=min(policy.measure_ms, limit_ms),
-        warmup=min(policy.warmup if policy.warmup is not None else _FEWEST_RUNS, _FEWEST_RUNS),
+        warmup=min(policy.warmup if policy.warmup is not None else 1, 1),
         repeat=None if policy.repeat is None else min(policy.repeat, _FEWEST),
         min_samples=min(policy.min_samples, _FEWEST_RUNS),
         noise=None,

@@ -38,7 +38,14 @@ from graphbench.report.opportunities_table import (
     shown_first,
     unknown_lines,
 )
-from graphbench.report.overview import compares_sides, finding_lines, replay_lines, totals_aligns, totals_table
+from graphbench.report.overview import (
+    compares_sides,
+    finding_lines,
+    partial_sums,
+    replay_lines,
+    totals_aligns,
+    totals_table,
+)
 from graphbench.report.step_table import (
     IDLE_EXPLAINED,
     PLACE_COLUMNS,
@@ -86,7 +93,7 @@ class MarkdownReporter:
             parts.append(_table(headers, totals, totals_aligns(headers)))
         findings = finding_lines(record, found, step, fusion=paid, wide=wide)
         findings += [] if ops else pay_off_lines(record)
-        parts += [_bullets([*replay_lines(record), *findings])]
+        parts += [_bullets([*partial_sums(found), *replay_lines(record), *findings])]
         parts += [] if ops else _opportunities(record, rows.fusions, digest, top)
         if compiled and grouping is not None:
             parts += _groups(record, grouping, sort, top, wide)
@@ -189,7 +196,12 @@ def _rows(columns: Sequence[Column[RowT]], rows: Sequence[RowT], wide: bool) -> 
     if not rows:
         return "none"
     grid = build(columns, rows, wide=wide)
-    return _table([header.replace("-\n", "-").replace("\n", " ") for header in grid.headers], grid.rows, grid.aligns)
+    return _table([_in_one_line(header) for header in grid.headers], grid.rows, grid.aligns)
+
+
+def _in_one_line(header: str) -> str:
+    """A header without line breaks; a word that was broken is whole again, `in-graph` keeps its hyphen."""
+    return header.replace("in-\n", "in-").replace("-\n", "").replace("\n", " ")
 
 
 def bullets(lines: Sequence[str]) -> str:

@@ -66,16 +66,28 @@ def _basis(line: BeforeAfter, timer: TimerName) -> str:
         return "wall (no instrument)"
     if line.basis == "plain":
         on_device = "between events" if timer in EVENT_TIMERS else "device busy"
-        return f"plain run ({'wall, uninstrumented' if timer == 'wallclock' else on_device})"
+        return f"plain run ({'wall' if timer == 'wallclock' else on_device})"
     if line.basis == "in_graph":
         return "in-graph (labelled run)"
+    return "Σ isolated (part)" if _parts(line) else "Σ isolated"
+
+
+def _parts(line: BeforeAfter) -> str:
+    """Of how many rows a sum is, where that is not all of them."""
     timed = line.timed
-    if timed is None:
-        return "Σ isolated"
+    if line.basis != "isolated" or timed is None:
+        return ""
     parts = [] if timed.whole else [f"{timed.nodes[0]}/{timed.nodes[1]} nodes"]
     parts += [f"{timed.post_grad[0]}/{timed.post_grad[1]} post-grad"] if timed.post_grad[0] < timed.post_grad[1] else []
     parts += [] if timed.whole else [f"{timed.kernels[0]}/{timed.kernels[1]} kernels"]
-    return f"Σ isolated ({', '.join(parts)})" if parts else "Σ isolated"
+    return ", ".join(parts)
+
+
+def partial_sums(summary: ProfileSummary) -> list[str]:
+    """Of how many rows the sums of the table above are, where that is not all of them."""
+    told = [(line.part, parts) for line in summary.before_after if (parts := _parts(line))]
+    one = len({part for part, _ in told}) == 1 == len(told)
+    return [f"Σ isolated (part){'' if one else f', {part}'}: of {parts}" for part, parts in told]
 
 
 def replay_lines(record: ProfileRecord) -> list[str]:

@@ -101,7 +101,7 @@ def set_lines(found: Scaling) -> list[str]:
 
 def legend(found: Scaling) -> list[str]:
     """What the columns mean, as far as they are there."""
-    lines = ["times: isolated medians; share: of all nodes' isolated time, at the smallest set → at the largest"]
+    lines = ["times: isolated medians; share: of the measured nodes' time, at the smallest set → at the largest"]
     lines.append("grows as n^: the exponent of the power law through the times; 0: it does not depend on n")
     if len(set(found.axis.values)) < FEWEST_SIZES:
         lines.append("all sets are of one size: nothing grows")
@@ -124,7 +124,7 @@ def by_last(rows: Sequence[NodeScaling]) -> list[NodeScaling]:
 
 
 def _grows(row: NodeScaling | GroupScaling) -> str:
-    return f"as n^{growth_text(row.growth)}, {share_text(row.shares)} % of the nodes' isolated time"
+    return f"as n^{growth_text(row.growth)}, {share_text(row.shares)} % of the measured nodes' time"
 
 
 def _title(found: Scaling) -> str:

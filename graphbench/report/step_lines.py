@@ -38,6 +38,9 @@ def step_lines(step: StepSummary) -> Iterator[str]:
     if step.recording is not None and step.recording > 1 + CLOSE:
         whose = "host times, and idle times by place," if step.on_device else "times of rows and places"
         yield f"step: recording made it longer: {whose} are the recorded step's"
+    if step.recording is not None and step.recording < 1 - CLOSE:
+        runs = "run once, " if step.n_plain == 1 else ""
+        yield f"step: the uninstrumented step, {runs}was slower than the recorded one: its time is noise"
     counts = [] if step.launches is None else [count_text(step.launches, "kernel")]
     if step.launches_per_ms is not None:
         counts.append(f"{format_number(step.launches_per_ms)} launches per ms")
@@ -59,7 +62,8 @@ def _explained(step: StepSummary) -> str:
     if not step.on_device:
         between = "idle or unlabelled" if step.timer in EVENT_TIMERS else "wrapper"
         rest = f"rows {format_duration(step.rows_ns)} + {format_duration(step.wrapper_ns)} between them ({between})"
-        if step.plain_ns is None or step.timer in EVENT_TIMERS:
+        noise = step.recording is not None and step.recording < 1 - CLOSE
+        if step.plain_ns is None or step.timer in EVENT_TIMERS or noise:
             return rest
         return f"{rest}; rows are {format_percent(step.rows_ns / step.plain_ns)} of the uninstrumented time"
     rows = f"rows explain {format_duration(step.rows_ns)} of device time, busy {format_duration(step.busy_ns)}"

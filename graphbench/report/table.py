@@ -44,6 +44,7 @@ from graphbench.report.overview import (
     compares_sides,
     finding_lines,
     names_text,
+    partial_sums,
     replay_lines,
     totals_aligns,
     totals_table,
@@ -128,7 +129,8 @@ class _Tables:
     def before_after(self, record: ProfileRecord, found: ProfileSummary) -> list[str]:
         """The summary of all regions, eager against compiled."""
         headers, rows = totals_table(found, record.policy.timer)
-        return [draw(_plain_grid(headers, rows), self._width), *_region_note(record), *replay_lines(record)]
+        table = draw(_plain_grid(headers, rows), self._width)
+        return [table, *partial_sums(found), *_region_note(record), *replay_lines(record)]
 
     def rows(self, record: ProfileRecord, rows: ProfileRows) -> list[str]:
         """Nodes and fusions, or their groups; nothing where nothing was compiled."""

@@ -351,7 +351,7 @@ RECORDING_CALLS = (
 PROFILING_CALLS = (
     "graphbench.measuring.step:_timed",
     "graphbench.measuring.step:_state_put_back",
-    "graphbench.measuring.whole:isolate_gap_ops",
+    "graphbench.measuring.session_work:isolate_gap_ops",
     "graphbench.measuring.recording:Recorder.step",
 )
 

@@ -12,6 +12,8 @@ import torch
 import graphbench
 from graphbench import session
 from graphbench.analysis.shares import shares
+from graphbench.analysis.summary import summary
+from graphbench.measuring import region as region_module
 from graphbench.measuring import spending
 from graphbench.measuring.whole import measure_session
 from graphbench.models.demo import SmallTransformer
@@ -93,7 +95,10 @@ def test_a_merged_nodes_kernel_is_that_of_the_node_that_is_left() -> None:
 
 
 def test_whole_runs_and_coverage_are_those_of_everything() -> None:
-    every, some = region(measured()), region(measured(select="gelu"))
+    whole, part = measured(), measured(select="gelu")
+    assert summary(part).coverage.kernels == summary(whole).coverage.kernels > 0
+    assert [entry.owned for entry in summary(part).owners] == [entry.owned for entry in summary(whole).owners]
+    every, some = region(whole), region(part)
     assert [kernel.in_graph.status for kernel in some.kernels] == [kernel.in_graph.status for kernel in every.kernels]
     assert {kernel.in_graph.status for kernel in some.kernels} == {"ok"}
 
@@ -200,3 +205,21 @@ def test_time_that_is_up_leaves_rows_out_by_name_and_fails_none() -> None:
     found = limited(1e-6)
     assert "time was up before it was measured" in {node.isolated.reason for node in found.nodes} | {found.reason}
     assert "failed" not in {node.isolated.status for node in found.nodes}
+
+
+def test_rows_have_half_of_the_time_however_long_whole_runs_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    sides = region_module._Measuring._measured_sides
+
+    def long(self: Any) -> Any:
+        clock[0] += 100.0
+        return sides(self)
+
+    monkeypatch.setattr(spending, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(region_module._Measuring, "_measured_sides", long)
+    graphbench.reset()
+    torch.compile(repeated, backend="graphbench")(torch.rand(64, 64))
+    options = MeasureOptions(max_seconds=6.0, measure_ms=5.0, warmup_ms=1.0, ceilings="off", progress=False)
+    (found,) = measure_session(session.current(), options).regions
+    assert {node.isolated.status for node in found.nodes} == {"ok"}
+    assert {kernel.isolated.status for kernel in found.kernels} == {"ok"}

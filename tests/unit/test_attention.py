@@ -79,3 +79,12 @@ def test_weights_that_others_read_too_are_needed_outside() -> None:
 
 def test_without_ceilings_nothing_is_claimed() -> None:
     assert found(dataclasses.replace(attention(), ceilings=())) == []
+
+
+def test_who_calls_the_one_op_already_is_told_what_keeps_it_from_its_kernel() -> None:
+    record = attention()
+    (made,) = record.regions
+    nodes = tuple(dataclasses.replace(entry, op_type="scaled_dot_product_attention") for entry in made.nodes)
+    (entry,) = found(dataclasses.replace(record, regions=(dataclasses.replace(made, nodes=nodes),)))
+    assert "ran in its math form" in entry.note
+    assert "F.scaled_dot_product_attention keeps" not in entry.note

@@ -9,7 +9,7 @@ import pytest
 from graphbench.analysis.payoff import pay_offs, whole_pay_off
 from graphbench.records import RegionRecord, Side
 from graphbench.report.opportunities_table import pay_off_lines
-from tests.factories import kernel, profile, region
+from tests.factories import kernel, profile, region, steady
 
 
 def side(wall_ns: float | None, compile_ns: int | None = None, *, spread_ns: float = 0.0) -> Side:
@@ -87,3 +87,11 @@ def test_where_nothing_was_compiled_there_is_no_line() -> None:
 def test_compiling_that_never_pays_says_by_which_wall_times() -> None:
     (line,) = pay_off_lines(profile(compiled(1e6, 3e6, 1_000_000)))
     assert line.endswith("a compiled call takes longer than eager (wall: 1.00 ms eager, 3.00 ms compiled)")
+
+
+def test_on_the_cpu_the_plain_runs_decide_which_are_wall_times_too() -> None:
+    place = compiled(1e6, 3e6, 1)
+    eager = dataclasses.replace(place.eager, plain=steady(4e6))
+    forward = dataclasses.replace(place.forward, plain=steady(2e6))
+    found = pay_offs(profile(dataclasses.replace(place, eager=eager, forward=forward)))[0]
+    assert (found.eager_ns, found.compiled_ns) == (4e6, 2e6)

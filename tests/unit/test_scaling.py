@@ -227,7 +227,7 @@ def test_other_dtypes_are_told_other_sizes_are_not() -> None:
 
 def test_table_says_what_grows_fastest() -> None:
     text = str(ProfileScaling(scaling([attention(128), attention(512)])))
-    assert "matmul (2 rows) grows fastest of all op types: as n^2.00, 33.3 → 66.7 % of the nodes' isolated time" in text
+    assert "matmul (2 rows) grows fastest of all op types: as n^2.00, 33.3 → 66.7 % of the measured nodes' time" in text
     assert "n: ids[1]" in text
     assert "two sizes: no error is known" in text
 

@@ -271,3 +271,10 @@ def test_gaps_do_not_dominate_where_another_backend_compiled_their_ops() -> None
     assert any(line.startswith("gaps dominate") for line in lines(record))
     foreign = with_step(record, notes=(f"{FOREIGN_GRAPHS} 3x, made by another backend",))
     assert not any(line.startswith("gaps dominate") for line in lines(foreign))
+
+
+@pytest.mark.parametrize(("plain_us", "said"), [(1_000.0, True), (500.0, False)])
+def test_a_plain_step_slower_than_the_recorded_one_is_said_to_be_noise(plain_us: float, said: bool) -> None:
+    record = with_step(training_step(), plain_wall_ns=(plain_us * 1000,))
+    noise = "step: the uninstrumented step, run once, was slower than the recorded one: its time is noise"
+    assert (noise in lines(record)) is said

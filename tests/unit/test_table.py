@@ -109,9 +109,9 @@ def test_a_host_bound_region_is_said_before_anything_else_is_found() -> None:
 
 
 def test_a_sum_of_some_rows_is_marked_and_not_divided() -> None:
-    (line,) = (line for line in table(cpu_profile()).splitlines() if line.startswith("Σ isolated"))
-    assert "(4/5 nodes, 2/2 kernels)" in line
-    assert line.endswith("–")
+    row, of = (line for line in table(cpu_profile()).splitlines() if line.startswith("Σ isolated"))
+    assert of == "Σ isolated (part): of 4/5 nodes, 2/2 kernels"
+    assert row.endswith("–")
 
 
 def test_what_failed_is_listed_with_its_reason_and_not_as_zero() -> None:

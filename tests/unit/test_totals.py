@@ -86,13 +86,13 @@ def test_a_sum_of_some_backwards_says_of_how_many_and_is_not_set_against_kernels
     found = line(record, "backward", "isolated")
     assert found.timed is not None
     assert (found.timed.nodes, found.speedup) == ((1, 2), None)
-    assert "Σ isolated (1/2 nodes, 1/1 kernels)" in table(record)
+    assert "Σ isolated (part), backward: of 1/2 nodes, 1/1 kernels" in table(record)
 
 
 def test_a_sum_of_some_post_grad_nodes_says_of_how_many() -> None:
     (made,) = training().regions
     record = training(post_grad=(*made.post_grad, post_grad("f", FAILED, phase="backward")))
-    assert "Σ isolated (1/2 post-grad)" in table(record)
+    assert "Σ isolated (part), backward: of 1/2 post-grad" in table(record)
     assert line(record, "backward", "isolated").speedup == 1.5
 
 
