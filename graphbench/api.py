@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from graphbench import document
@@ -266,7 +267,10 @@ def measure_options(options: dict[str, Any], known: Sequence[str] | None = None)
     known = known or [entry.name for entry in described()]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise UsageError(f"unknown measuring option {', '.join(unknown)}", hint=f"known options: {', '.join(known)}")
+        near = [name for entry in unknown for name in get_close_matches(entry, known, n=1)]
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        hint = f"{meant}known options: {', '.join(known)}"
+        raise UsageError(f"unknown measuring option {', '.join(unknown)}", hint=hint)
     return MeasureOptions(**options)
 
 

@@ -56,7 +56,11 @@ def read_input_sets(arguments: argparse.Namespace) -> tuple[InputSet, ...]:
             subject="--input",
         )
     if arguments.batch_size and (arguments.input or arguments.example_inputs):
-        raise UsageError("--batch-size is for inferred inputs: those given have their sizes", subject="--batch-size")
+        raise UsageError(
+            "--batch-size is for inferred inputs: those given have their sizes",
+            hint="leave out --batch-size, and write the size into the input",
+            subject="--batch-size",
+        )
     if arguments.input:
         return (InputSet(specs=parse_inputs(arguments.input)),)
     sets = [parse_set(text) for text in arguments.example_inputs]

@@ -75,7 +75,9 @@ def _check_model_flags(arguments: argparse.Namespace) -> None:
         )
     custom = (arguments.custom_model_file, arguments.model_class)
     if arguments.model is not None and custom != (None, None):
-        raise UsageError("--model excludes --custom-model-file and --model-class", subject="--model")
+        raise UsageError(
+            "--model excludes --custom-model-file and --model-class", hint="leave out one of the two", subject="--model"
+        )
     if arguments.model is None and custom == (None, None):
         raise UsageError(
             "no model given",

@@ -45,8 +45,9 @@ def sides_named(names: Sequence[str]) -> tuple[Side, ...]:
         UsageError: fewer than two, one twice, or one that nothing goes by.
     """
     if isinstance(names, str) or len(names) < 2 or not all(names):
+        found = names if isinstance(names, str) else ", ".join(map(repr, names))
         raise UsageError(
-            f"configurations {names!r}: expected two or more names",
+            f"configurations {found or 'none'}: expected two or more names",
             hint="for instance eager, default, max-autotune",
             subject="compare",
         )

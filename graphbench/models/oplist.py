@@ -55,6 +55,7 @@ _NO_WORK: Final = re.compile(
 )
 """Functions of torch that set state of the process, or take an address, and compute nothing to be measured."""
 _MATH: Final = re.compile(r"math\.[a-z][a-z0-9_]{0,20}")
+FORMAT_HINT: Final = "graphbench docs op-list shows the format; graphbench export PROFILE --format op-list writes one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,12 @@ def read_op_list(path: Path) -> OpList:
     Raises:
         UsageError: with file, line and field, what was found and what was expected.
     """
-    return parse_op_list(read_yaml(path, "op list"))
+    try:
+        return parse_op_list(read_yaml(path, "op list"))
+    except UsageError as error:
+        if error.hint:
+            raise
+        raise UsageError(error.message, hint=FORMAT_HINT, subject=error.subject) from error
 
 
 def parse_op_list(root: Cursor) -> OpList:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import zipfile
 from collections.abc import Callable
@@ -25,10 +26,20 @@ def check_file(path: Path, what: str, suffixes: tuple[str, ...]) -> None:
     """
     if not path.is_file():
         found = "found a folder, expected a file" if path.is_dir() else "no such file"
-        raise UsageError(f"{what} {path}: {found}", subject=str(path))
+        raise UsageError(f"{what} {path}: {found}", hint=_files_like(path, suffixes), subject=str(path))
     if path.suffix not in suffixes:
         expected = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
         raise UsageError(f"{what} {path}: found suffix {path.suffix!r}, expected {expected}", subject=str(path))
+
+
+def _files_like(path: Path, suffixes: tuple[str, ...]) -> str:
+    """What to do about a path that is no file: files beside it that are meant, perhaps."""
+    folder = path if path.is_dir() else path.parent
+    there = sorted(entry.name for entry in folder.iterdir() if entry.suffix in suffixes) if folder.is_dir() else []
+    near = difflib.get_close_matches(path.name, there, n=3) or there[:3]
+    if near:
+        return f"did you mean {' or '.join(str(folder / name) for name in near)}?"
+    return f"expected {', '.join(suffixes)}, from here or with its whole path"
 
 
 def load_saved(path: Path, what: str, *, device: str, unsafe: bool = False) -> object:

@@ -77,7 +77,7 @@ def parse_arguments(texts: Iterable[str]) -> dict[str, object]:
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key.isidentifier():
-            raise UsageError(f"--model-arg {text!r}: expected NAME=VALUE", subject=text)
+            raise UsageError(f"--model-arg {text!r}: expected NAME=VALUE", hint="for instance depth=4", subject=text)
         if key in arguments:
             raise UsageError(f"--model-arg {key!r} is given twice", subject=key)
         arguments[key] = literal(f"--model-arg {key}", value)
