@@ -27,25 +27,25 @@ def given(**arguments: object) -> argparse.Namespace:
     ],
 )
 def test_zoos_words_and_plain_weights_run_no_code_of_anybodys(arguments: dict[str, object]) -> None:
-    assert code_of(given(**arguments), Path("/work")) == ()
+    assert code_of(given(**arguments), Path("/home/me")) == ()
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"custom_model_file": Path("net.py")}, ("--custom-model-file", "/work/net.py")),
+        ({"custom_model_file": Path("net.py")}, ("--custom-model-file", "/home/me/net.py")),
         ({"model": "pack.nets:Net"}, ("--model", "pack.nets:Net")),
         (
             {"model": "hf:gpt2", "checkpoint": Path("w.pt"), "unsafe_load": True},
-            ("--checkpoint", "/work/w.pt", "--unsafe-load"),
+            ("--checkpoint", "/home/me/w.pt", "--unsafe-load"),
         ),
         ({"model": "hf:gpt2", "loss": "pack.losses:mine"}, ("--loss", "pack.losses:mine")),
-        ({"model": "hf:gpt2", "loss": "losses.py:mine"}, ("--loss", "/work/losses.py:mine")),
+        ({"model": "hf:gpt2", "loss": "losses.py:mine"}, ("--loss", "/home/me/losses.py:mine")),
         ({"model": "hf:gpt2", "inductor": ["cpp.cxx=/tmp/cc"]}, ("--inductor", "cpp.cxx=/tmp/cc")),
     ],
 )
 def test_code_is_named_again_as_it_was_named_before(arguments: dict[str, object], words: tuple[str, ...]) -> None:
-    (code,) = code_of(given(**arguments), Path("/work"))
+    (code,) = code_of(given(**arguments), Path("/home/me"))
     assert code.words == words
     with pytest.raises(UsageError, match="name it again to allow it") as caught:
         check_named_again(given(), [code], RUN)
