@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,13 +18,12 @@ from graphbench.measuring import compiled as compiling
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
 from graphbench.measuring.eager_backward import EagerBackward, with_backward
-from graphbench.measuring.guard import Guard
 from graphbench.measuring.isolating import Isolator
-from graphbench.measuring.options import Timers
+from graphbench.measuring.means import Means
 from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peak, with_peaks
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.selection import Selection
-from graphbench.measuring.spending import NODES_PART, OPS_PART, ROWS_PART, Key, Purse, rough_side
+from graphbench.measuring.spending import NODES_PART, OPS_PART, ROWS_PART, Key, Purse
 from graphbench.measuring.unfused import isolating_ops, quartered
 from graphbench.measuring.unmeasured_region import PHASES, graph_inputs_of, post_grad_of, skipped, with_fates
 from graphbench.records import KernelRecord, NodeRecord, Policy, RegionRecord, Side
@@ -34,30 +33,7 @@ from graphbench.runs.ledger import Book
 from graphbench.runs.partial import CUT_SHORT
 from graphbench.tensors import without_graph
 
-Tick = Callable[[], None]
 RANDOM = "random ops draw other numbers when compiled"
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What a region is measured with: instruments, budgets, the guard around every unit, and who is told of progress.
-
-    `tick` is called after every unit, `watch` before it with its name. `purse` is the region's time, where it is
-    limited: then units are measured by `rough`, whole runs by `rough_side`, until units are measured again.
-    """
-
-    timers: Timers
-    policy: Policy
-    guard: Guard
-    tick: Tick
-    watch: Callable[[str], None] = lambda _: None
-    purse: Purse | None = None
-    rough: Policy | None = None
-
-    @property
-    def side_policy(self) -> Policy:
-        """How whole runs are measured."""
-        return rough_side(self.policy) if self.purse is not None else self.policy
 
 
 class RegionMeasuring:

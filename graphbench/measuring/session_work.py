@@ -13,10 +13,11 @@ from graphbench.measuring.gap_ops import GapOp
 from graphbench.measuring.gap_units import isolate_gap_ops
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.isolating import Isolator
+from graphbench.measuring.means import Means
 from graphbench.measuring.options import Timers
 from graphbench.measuring.progress import Progress, progress
 from graphbench.measuring.refining import refine
-from graphbench.measuring.region import Means, RegionMeasuring
+from graphbench.measuring.region import RegionMeasuring
 from graphbench.measuring.selection import Selection
 from graphbench.measuring.spending import TIME_UP, Key, Purse, rough
 from graphbench.measuring.unmeasured_region import skipped, unit_count

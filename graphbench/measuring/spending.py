@@ -129,9 +129,10 @@ def _candidates(name: str, book: Book, calls: Mapping[tuple[str, str], int], pol
         if measured.samples is None or measured.status != "ok" or measured.shared_with is not None:
             continue
         busy_ns = measured.samples.busy_ns
-        noise = min(1.0, max(median_noise(busy_ns), _LEAST_NOISE))
-        if len(busy_ns) <= _most_rough(policy) and quantile(busy_ns, 0.5) > 0:
-            yield _Candidate(name, key, weights[key] * quantile(busy_ns, 0.5) * noise)
+        median_ns = quantile(busy_ns, 0.5)
+        if len(busy_ns) <= _most_rough(policy) and median_ns > 0:
+            noise = min(1.0, max(median_noise(busy_ns), _LEAST_NOISE))
+            yield _Candidate(name, key, weights[key] * median_ns * noise)
 
 
 def _importance(row: str) -> float:
