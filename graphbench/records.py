@@ -158,7 +158,7 @@ class KernelRecord:
     `reads` are the post-grad nodes and graph inputs whose values it gets from outside. `roles` are the Dynamo nodes.
     `difference` compares what it wrote with eager's value of the same node. `config` is `None` for what is not Triton.
     `traffic` are the buffers that one call reads and writes: nothing that stays inside; empty where that is not known,
-    which `untold` explains.
+    which `untold` explains. `line` of the generated code of its phase, counted from 1, is where it is called.
     """
 
     key: str
@@ -178,6 +178,15 @@ class KernelRecord:
     config: TritonConfig | None = None
     traffic: tuple[Traffic, ...] = ()
     untold: str = ""
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedCode:
+    """What Inductor wrote for one compiled graph: the Python of its wrapper, with the source of every kernel in it."""
+
+    phase: Phase
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +277,7 @@ class RegionRecord:
     post_grad: tuple[PostGradNode, ...] = ()
     graph_inputs: tuple[GraphInput, ...] = ()
     kernels: tuple[KernelRecord, ...] = ()
+    code: tuple[GeneratedCode, ...] = ()
     refusals: tuple[FusionRefusal, ...] = ()
     eager: Side = field(default_factory=Side)
     eager_backward: Side = field(default_factory=Side)

@@ -31,7 +31,8 @@ class Site:
 
     `key` is Inductor's `name:handle`, or `unmarked.FUNCTION:LINE` for a call that it never announced. `position` counts
     the wrapper's kernel calls from 1; unlike the handle it does not depend on what was compiled before. `arguments` are
-    the variables passed by position and `target` the one assigned; `None` where it is no variable.
+    the variables passed by position and `target` the one assigned; `None` where it is no variable. `line` of the source
+    is where the call begins, counted from 1.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Site:
     kind: KernelKind
     arguments: tuple[str | None, ...]
     target: str | None
+    line: int | None = None
 
     @property
     def reduces_workspace(self) -> bool:
@@ -208,6 +210,7 @@ def _workspace_site(position: int, statement: ast.Expr | ast.Assign, call: ast.C
         kind="fallback",
         arguments=tuple(_variables(call)),
         target=target.id if isinstance(target, ast.Name) else None,
+        line=statement.lineno,
     )
 
 
@@ -242,6 +245,7 @@ def _site(
         kind=kernel_kind(function, cpp_kernels),
         arguments=tuple(argument.id if isinstance(argument, ast.Name) else None for argument in call.args),
         target=target.id if isinstance(target, ast.Name) else out.id if isinstance(out, ast.Name) else None,
+        line=statement.lineno,
     )
 
 

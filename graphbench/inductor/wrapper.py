@@ -44,6 +44,7 @@ class Wrapper:
     """The instrumented twin of one graph's loaded wrapper module."""
 
     graph: CompiledGraph
+    source: str
     sites: tuple[Site, ...]
     call: FunctionType
     namespace: Mapping[str, Any]
@@ -75,7 +76,7 @@ def prepare(graph: CompiledGraph) -> Wrapper:
     namespace = dict(call.__globals__)
     exec(compile(instrumented.definitions, call.__globals__["__file__"], "exec"), namespace)
     written = cpp_arguments(ast.parse(source))
-    graph.prepared = Wrapper(graph, instrumented.sites, call, namespace, _swaps(call, namespace), written)
+    graph.prepared = Wrapper(graph, source, instrumented.sites, call, namespace, _swaps(call, namespace), written)
     return cast("Wrapper", graph.prepared)
 
 
@@ -171,7 +172,7 @@ def uses_cuda_graphs(graph: CompiledGraph) -> bool:
 def _uncaptured(wrapper: Wrapper, hook: Callable[..., Any]) -> Iterator[None]:
     """Put a fresh runner, instrumented and uncaptured, in place of the callable that replays CUDA graphs."""
     namespace = dict(wrapper.namespace)
-    exec(compile(instrument(wrapper.graph.artifact.source_code).definitions, namespace["__file__"], "exec"), namespace)
+    exec(compile(instrument(wrapper.source).definitions, namespace["__file__"], "exec"), namespace)
     namespace[HOOK_NAME] = hook
     partitions = sorted(
         (name for name in namespace if re.fullmatch(r"partition_\d+", name)), key=lambda name: int(name[10:])

@@ -28,7 +28,7 @@ from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, unmeasured
 from graphbench.measuring.traffic import GraphTraffic, Slice
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
-from graphbench.records import FusionRefusal, KernelRecord, PostGradNode
+from graphbench.records import FusionRefusal, GeneratedCode, KernelRecord, PostGradNode
 from graphbench.regions import Region
 from graphbench.runs.entries import UnitKind, UnitRow
 
@@ -237,7 +237,12 @@ class CompiledSide:
             config=self.configs.get(row),
             traffic=self.traffic.by_kernel.get(row, ()),
             untold=self.traffic.untold.get(row, ""),
+            line=site.line,
         )
+
+    def code(self) -> GeneratedCode:
+        """What Inductor wrote for the graph."""
+        return GeneratedCode(phase=self.graph.phase, text=self.wrapper.source)
 
 
 def is_library(site: Site) -> bool:

@@ -362,6 +362,7 @@ class _Measuring:
             post_grad=post_grad_of(self.sides.values(), self.problem),
             graph_inputs=graph_inputs_of(self.sides.values()),
             kernels=kernels,
+            code=tuple(side.code() for side in self.sides.values()),
             refusals=tuple(refusal for side in self.sides.values() for refusal in side.refusals()),
             eager=sides[0],
             eager_backward=sides[1],

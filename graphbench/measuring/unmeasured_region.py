@@ -34,6 +34,7 @@ def skipped(region: Region, reason: str) -> RegionRecord:
         post_grad=post_grad_of(sides, reason),
         graph_inputs=graph_inputs_of(sides),
         kernels=kernels,
+        code=tuple(side.code() for side in sides),
     )
 
 

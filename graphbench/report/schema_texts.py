@@ -74,6 +74,7 @@ RECORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "post_grad": "nodes of the graphs that Inductor lowered",
         "graph_inputs": "what those graphs read without computing it",
         "kernels": "kernel call sites of Inductor's generated code",
+        "code": "what Inductor wrote for each of its compiled graphs",
         "refusals": "pairs of kernels that Inductor's scheduler did not fuse, and why",
         "eager": "the forward run eagerly, node by node",
         "eager_backward": "the backward of that, through autograd",
@@ -190,6 +191,7 @@ RECORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "config": "Triton's configuration; null for what is not Triton",
         "traffic": "buffers that one call reads and writes",
         "untold": "why traffic is empty",
+        "line": "line of the generated code of its phase at which it is called, from 1; null where not known",
     },
     "NodeRole": {
         "node": "name of the Dynamo node",
@@ -210,6 +212,10 @@ RECORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "writer": "key of the kernel that wrote what is read; empty for a graph input",
         "read_bytes": "distinct bytes that a call reads at least",
         "written_bytes": "distinct bytes that a call writes at least",
+    },
+    "GeneratedCode": {
+        "phase": "whose graph it computes: the forward or the backward one",
+        "text": "Python of the wrapper, with the source of every kernel that Inductor made in it",
     },
     "FusionRefusal": {
         "first": "key of one kernel",

@@ -264,7 +264,7 @@ def test_arguments_nested_beyond_reason_are_refused_on_reading_and_writing() -> 
 
 
 def test_a_newer_schema_asks_for_an_upgrade() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 8, expected at most 7") as caught:
+    with pytest.raises(ProfileFormatError, match="schema 9, expected at most 8") as caught:
         document.loads(replaced(("schema_version",), document.SCHEMA_VERSION + 1))
     assert "upgrade graphbench" in (caught.value.hint or "")
 

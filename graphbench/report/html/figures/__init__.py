@@ -1,0 +1,1 @@
+"""The pictures of a page: plain values that plotly draws in the browser. Pure."""
