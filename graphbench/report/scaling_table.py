@@ -39,7 +39,7 @@ def render_scaling(
         wide: also what every node reads, and its part of compiled kernels.
         width: of a line, in characters.
     """
-    lines = [_title(found), *(f"  {line}" for line in set_lines(found)), *headlines(found)]
+    lines = [title(found), *(f"  {line}" for line in set_lines(found)), *headlines(found)]
     lines += [f"warning: {warning}" for warning in found.warnings]
     lines = [clean(line) for line in lines]
     lines += ["", draw(build(total_columns(found), found.totals, wide=wide), width)] if found.totals else []
@@ -55,7 +55,7 @@ def render_scaling(
 
 def markdown_scaling(found: Scaling, *, top: int | None = SHOWN_ROWS) -> str:
     """The same as Markdown."""
-    parts = [f"### {escape(_title(found))}", bullets(set_lines(found))]
+    parts = [f"### {escape(title(found))}", bullets(set_lines(found))]
     parts += [f"**{escape(line)}**" for line in headlines(found)]
     parts += [bullets([f"warning: {warning}" for warning in found.warnings])]
     parts += [rows_table(total_columns(found), found.totals)] if found.totals else []
@@ -127,7 +127,8 @@ def _grows(row: NodeScaling | GroupScaling) -> str:
     return f"as n^{growth_text(row.growth)}, {share_text(row.shares)} % of the measured nodes' time"
 
 
-def _title(found: Scaling) -> str:
+def title(found: Scaling) -> str:
+    """Of what, over how many sets."""
     return f"graphbench scaling of {found.subject or 'a model'} over {len(found.labels)} sets of inputs"
 
 
