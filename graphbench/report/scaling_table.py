@@ -43,7 +43,7 @@ def render_scaling(
     lines += [f"warning: {warning}" for warning in found.warnings]
     lines = [clean(line) for line in lines]
     lines += ["", draw(build(total_columns(found), found.totals, wide=wide), width)] if found.totals else []
-    for what, rows in _groups(found):
+    for what, rows in shown_groups(found):
         shown = rows[:top]
         lines += ["", _counted(f"By {what}", shown, rows)]
         lines += [draw(build(group_columns(found, what), shown, wide=wide), width)]
@@ -59,7 +59,7 @@ def markdown_scaling(found: Scaling, *, top: int | None = SHOWN_ROWS) -> str:
     parts += [f"**{escape(line)}**" for line in headlines(found)]
     parts += [bullets([f"warning: {warning}" for warning in found.warnings])]
     parts += [rows_table(total_columns(found), found.totals)] if found.totals else []
-    for what, rows in _groups(found):
+    for what, rows in shown_groups(found):
         parts += [
             f"#### {_counted(f'By {what}', rows[:top], rows)}",
             rows_table(group_columns(found, what), rows[:top]),
@@ -132,7 +132,7 @@ def title(found: Scaling) -> str:
     return f"graphbench scaling of {found.subject or 'a model'} over {len(found.labels)} sets of inputs"
 
 
-def _groups(found: Scaling) -> list[tuple[str, tuple[GroupScaling, ...]]]:
+def shown_groups(found: Scaling) -> list[tuple[str, tuple[GroupScaling, ...]]]:
     """Sums by module say nothing new where there is one."""
     groups = [("op", found.ops), ("module", found.modules)]
     return [(what, rows) for what, rows in groups if len(rows) > 1]
