@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from graphbench.analysis.break_costs import BreakCost, BreakRow
 from graphbench.report.column import Column
+from graphbench.step_records import Recompile
 
 
 def _of_cost(pick: Callable[[BreakCost], object]) -> Callable[[BreakRow], object]:
@@ -39,4 +40,16 @@ BREAK_COLUMNS: tuple[Column[BreakRow], ...] = (
     Column(name="copied", key="copied_bytes", kind="text", get=_of_cost(lambda cost: _counted(cost.copied))),
     Column(name="syncs", key="syncs", kind="text", get=_of_cost(lambda cost: _counted(cost.syncs))),
     Column(name="no cost", key="no_cost_reason", kind="text", get=lambda row: row.reason),
+)
+
+RECOMPILE_COLUMNS: tuple[Column[Recompile], ...] = (
+    Column(name="compile id", key="compile_id", kind="text", get=lambda row: row.compile_id),
+    Column(name="region", key="region", kind="text", get=lambda row: row.region or ""),
+    Column(
+        name="source",
+        key="source",
+        kind="text",
+        get=lambda row: f"{row.source.file}:{row.source.line}" if row.source else "",
+    ),
+    Column(name="guard", key="guard", kind="text", get=lambda row: row.guard),
 )
