@@ -167,6 +167,11 @@ class Profile:
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_html_(self) -> str:
+        from graphbench.report.html.fragment import profile_fragment
+
+        return profile_fragment(self.record)
+
     def __repr__(self) -> str:
         regions = self.record.regions
         nodes = sum(len(region.nodes) for region in regions)

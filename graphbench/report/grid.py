@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from graphbench.plaintext import clean, clean_lines, quoted
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column, Kind
 from graphbench.report.names import Shorten
 from graphbench.units import TimeUnit, format_number, format_ratio, format_time, time_unit
@@ -170,6 +171,11 @@ def wrap(lines: Sequence[str], width: int) -> str:
         prose = clean(line)
         wrapped += [prose] if len(prose) <= width else _wrapped(prose, width)
     return "\n".join(wrapped) + "\n"
+
+
+def text_of(parts: Sequence[str | Grid], width: int = DEFAULT_WIDTH) -> str:
+    """Prose and tables as one text that is safe to print, ending with a line break."""
+    return wrap([draw(part, width) if isinstance(part, Grid) else part for part in parts], width)
 
 
 def _wrapped(prose: str, width: int) -> list[str]:

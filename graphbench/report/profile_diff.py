@@ -68,6 +68,11 @@ class ProfileDiff:
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_html_(self) -> str:
+        from graphbench.report.html.fragment import diff_fragment
+
+        return diff_fragment(self.result)
+
 
 def _checked_top(top: int | None) -> int | None:
     check_type("top", top, int | None)

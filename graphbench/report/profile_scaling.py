@@ -109,6 +109,11 @@ class ProfileScaling:
     def __str__(self) -> str:
         return self.table()
 
+    def _repr_html_(self) -> str:
+        from graphbench.report.html.fragment import scaling_fragment
+
+        return scaling_fragment(self.result)
+
     def _tables(self, table: str) -> tuple[Sequence[Column[Any]], Sequence[Any]]:
         found = self.result
         tables: Mapping[str, tuple[Sequence[Column[Any]], Sequence[Any]]] = {
