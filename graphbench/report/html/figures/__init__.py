@@ -7,6 +7,7 @@ from typing import Final
 from graphbench.analysis.digest import Digest
 from graphbench.records import ProfileRecord
 from graphbench.report.html.figures.modules import module_figure
+from graphbench.report.html.figures.roofline import roofline_figure
 from graphbench.report.html.model import Figure
 
 SCRIPTS: Final = ("figures.js", "samples.js")
@@ -21,5 +22,5 @@ def profile_figures(record: ProfileRecord, digest: Digest | None = None) -> tupl
         digest: statistics already computed for this record.
     """
     digest = digest or Digest()
-    found = (module_figure(record, digest),)
+    found = (module_figure(record, digest), roofline_figure(record, digest))
     return tuple(figure for figure in found if figure is not None)
