@@ -6,7 +6,8 @@ from typing import Final
 
 from graphbench.analysis.digest import Digest
 from graphbench.records import ProfileRecord
-from graphbench.report.html.figures.modules import module_figure
+from graphbench.report.html.figures.flow import flow_figure
+from graphbench.report.html.figures.modules import module_figure, op_type_figure
 from graphbench.report.html.figures.roofline import roofline_figure
 from graphbench.report.html.model import Figure
 
@@ -22,5 +23,10 @@ def profile_figures(record: ProfileRecord, digest: Digest | None = None) -> tupl
         digest: statistics already computed for this record.
     """
     digest = digest or Digest()
-    found = (module_figure(record, digest), roofline_figure(record, digest))
+    found = (
+        module_figure(record, digest),
+        op_type_figure(record, digest),
+        flow_figure(record, digest),
+        roofline_figure(record, digest),
+    )
     return tuple(figure for figure in found if figure is not None)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.group_by import GroupBy
 from graphbench.analysis.groups import GroupRow, group_rows
 from graphbench.records import ProfileRecord
 from graphbench.report.html.figures.drawing import (
@@ -28,7 +27,7 @@ from graphbench.units import MISSING, count_text, format_ratio
 
 SHOWN: Final = 20
 BAR: Final = 0.38
-_ROW_HEIGHT: Final = 34
+_ROW_HEIGHT: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +80,39 @@ class _Bar:
 
 
 def module_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure | None:
-    """Bars of every module, or op type where no modules are known; `None` where nothing has a time.
+    """Bars of every module, of paths cut where there are too many; `None` where nothing has a time, or no module.
 
     Args:
         record: a profile.
         digest: statistics already computed for this record.
     """
-    by: GroupBy = "module"
-    rows, total = group_rows(record, by, digest=digest)
-    if len(rows) < 2:
-        by = "op_type"
-        rows, total = group_rows(record, by, digest=digest)
+    digest = digest or Digest()
+    rows, total = group_rows(record, "module", digest=digest)
+    deepest = max((row.group.count(".") + 1 for row in rows), default=1)
+    for depth in range(deepest - 1, 0, -1):
+        if len(rows) <= SHOWN:
+            break
+        cut, _ = group_rows(record, "module", depth=depth, digest=digest)
+        rows = cut if len(cut) > 1 else rows
+    return _figure("modules", "module", rows, total) if len(rows) > 1 else None
+
+
+def op_type_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure | None:
+    """The same by op type; `None` where nothing has a time."""
+    rows, total = group_rows(record, "op_type", digest=digest)
+    return _figure("op_types", "op type", rows, total)
+
+
+def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow) -> Figure | None:
     whole = _Bar("total", (total,))
     if not whole.eager_ns and not whole.compiled_ns:
         return None
-    bars = _bars(rows, by)
-    word = "op type" if by == "op_type" else by
+    bars = _bars(rows, word)
     compiled = bool(total.kernels)
     sides = [side for side in _SIDES if whole.side_ns(side) and (compiled or side.colour == "eager")]
     scale = TimeAxis.up_to(max(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0) for bar in bars))
     return Figure(
-        id="modules",
+        id=name,
         title=f"Before and after, by {word}",
         caption=_caption(whole, word, compiled),
         traces=(*(_trace(side, bars, whole, scale) for side in sides), *([_ratios(bars, scale)] if compiled else [])),
@@ -111,19 +122,18 @@ def module_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure
     )
 
 
-def _bars(rows: Sequence[GroupRow], by: str) -> list[_Bar]:
+def _bars(rows: Sequence[GroupRow], word: str) -> list[_Bar]:
     """The groups that cost most on either side, and the others together."""
-    ordered = sorted(rows, key=lambda row: -max(added(_both(row)), 0.0))
+    ordered = sorted(rows, key=lambda row: -_longer_ns(row))
     shown = ordered if len(ordered) <= SHOWN + 1 else ordered[:SHOWN]
     found = [_Bar(_name(row), (row,)) for row in shown]
     rest = tuple(ordered[len(shown) :])
-    word = {"module": "modules", "op_type": "op types"}.get(by, "groups")
-    return found + ([_Bar(f"{len(rest)} other {word}", rest)] if rest else [])
+    return found + ([_Bar(f"{len(rest)} other {word}s", rest)] if rest else [])
 
 
-def _both(row: GroupRow) -> tuple[float | None, ...]:
-    eager = added((row.eager_ns, row.eager_backward_ns))
-    return (max(eager, added((row.compiled_ns, row.compiled_backward_ns))),)
+def _longer_ns(row: GroupRow) -> float:
+    eager_ns, compiled_ns = (row.eager_ns, row.eager_backward_ns), (row.compiled_ns, row.compiled_backward_ns)
+    return max(added(eager_ns), added(compiled_ns))
 
 
 def _name(row: GroupRow) -> str:
@@ -208,6 +218,6 @@ def _words(bar: _Bar, compiled: bool) -> str:
     return f"{text}; {count_text(bar.missing, 'time')} missing" if bar.missing else text
 
 
-def _known(values: Any) -> float | None:
+def _known(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None

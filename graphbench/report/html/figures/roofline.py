@@ -18,7 +18,7 @@ MOST_POINTS: Final = 1500
 """Rows drawn at most, those with the largest shares: more would make the page slow, and hide one another."""
 LAUNCH_BOUND: Final = "launch-bound"
 _HEIGHT: Final = 520
-_SMALLEST, _LARGEST = 6.0, 34.0  # pixels, of a row without time and of one that takes all of it
+_SMALLEST, _LARGEST = 7.0, 44.0  # pixels, of a row without time and of one that takes all of it
 
 
 class _Look(NamedTuple):
@@ -97,7 +97,7 @@ def _point_traces(panel: Panel, points: Sequence[RatePoint]) -> list[Trace]:
     traces = [_points(panel, look, [point for point in points if _look(point) == look]) for look in looks]
     bound = [point for point in points if point.limit.bound == "launch"]
     if bound:
-        marker = {"symbol": "x-thin", "size": 7, "line": {"width": 1.5, "color": colour("text")}}
+        marker = {"symbol": "circle", "size": 3, "color": colour("text"), "line": {"width": 0}}
         traces.append(_scatter(panel, LAUNCH_BOUND, bound, marker) | {"hoverinfo": "skip"})
     return traces
 
@@ -174,7 +174,7 @@ def _layout(panels: Sequence[tuple[Panel, Sequence[RatePoint]]]) -> dict[str, An
     entries: dict[str, Any] = {}
     for panel, points in panels:
         entries |= panel.layout(points)
-    return layout(_HEIGHT, hovermode="closest", legend=legend(itemsizing="constant"), **entries)
+    return layout(_HEIGHT, hovermode="closest", legend=legend(itemsizing="constant", traceorder="reversed"), **entries)
 
 
 def _totals(points: Iterable[RatePoint]) -> dict[str, float]:

@@ -90,7 +90,8 @@ def _arithmetic(
     memory = [roof for roof in roofs if roof.kind == "memory"]
     compute = [roof for roof in roofs if roof.kind == "compute"]
     top = max([*ys, *(roof.rate for roof in compute)])
-    left = min(xs) / 2
+    fastest = max((roof.rate for roof in memory), default=None)
+    left = min(min(xs), top / fastest / 2 if fastest else min(xs)) / 2
     ridges = [roof.rate / min(entry.rate for entry in memory) for roof in compute] if memory else []
     right = max([*xs, *ridges]) * 3
     found: list[Trace] = []
@@ -100,7 +101,6 @@ def _arithmetic(
             found.append(_line(panel, roof, [left, end], [left * roof.rate, end * roof.rate]))
         lowest = min(roof.rate for roof in group)
         found.append(_label(panel, _text(group, prefix), left, left * lowest, "bottom right"))
-    fastest = max((roof.rate for roof in memory), default=None)
     for group in _near(compute):
         for roof in group:
             start = roof.rate / fastest if fastest else left
