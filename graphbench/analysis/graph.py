@@ -59,7 +59,8 @@ def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networ
 
     digest = digest or Digest()
     rows = profile_rows(record, digest)
-    graph: networkx.DiGraph[str] = networkx.DiGraph(**graph_facts(record))
+    graph: networkx.DiGraph[str] = networkx.DiGraph()
+    graph.graph.update(graph_facts(record))
     for region in record.regions:
         _add_nodes(graph, region, digest)
         _add_post_grad(graph, region, digest)

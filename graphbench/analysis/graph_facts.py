@@ -1,4 +1,4 @@
-"""What a profile's graph says of its vertices beside their own times: shares, compiled parts, verdicts, limits. Pure."""
+"""What a profile's graph says of its vertices beside their times: shares, compiled parts, verdicts, limits. Pure."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -81,9 +81,9 @@ def _lines(record: ProfileRecord, graph: networkx.DiGraph[str]) -> Iterator[str]
     yield f"  labelloc=t; label={quoted(chr(10).join((title, *_LEGEND)))};"
     for region in record.regions:
         yield from _cluster(region, graph, largest_ns)
-    for source, target, relation in graph.edges(data="relation"):
+    for source, target, facts in graph.edges(data=True):
         if not _is_post_grad(graph, source) and not _is_post_grad(graph, target):
-            yield f"  {quoted(source)} -> {quoted(target)} [{_edge(relation)}];"
+            yield f"  {quoted(source)} -> {quoted(target)} [{_edge(facts['relation'])}];"
     yield "}"
 
 
@@ -124,7 +124,8 @@ def _label(facts: Mapping[str, object], time_ns: float | None) -> str:
         op_type = str(facts["op_type"])
         lines = [shorten_tail(name, _NAME_WIDTH), *([op_type] if op_type != name else [])]
     else:
-        lines = [shorten_kernel_of_kind(name, _NAME_WIDTH), str(facts["kind"])]
+        short = shorten_kernel_of_kind(name, _NAME_WIDTH)
+        lines = [name if short.isdigit() else short, str(facts["kind"])]
     times = [format_duration(time_ns, digits=3)] if time_ns is not None else []
     judged = [str(facts["verdict"])] if facts.get("verdict") else []
     ratio = facts.get("ratio")

@@ -5,8 +5,8 @@ Checked against google-ai-edge/model-explorer at c0f8dba and its package ai-edge
 
 from __future__ import annotations
 
+import itertools
 import json
-import os.path
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,7 @@ def _about(record: ProfileRecord, region: RegionRecord) -> Mapping[str, str]:
         "cache": record.policy.cache,
         "measured": record.created,
     }
-    return {name: clean(text) for name, text in facts.items()}
+    return {name: clean(text) for name, text in facts.items() if text}
 
 
 def _nodes(region: RegionRecord, rows: Mapping[str, NodeRow]) -> list[Json]:
@@ -125,7 +125,7 @@ def _kernels(region: RegionRecord, phase: Phase, rows: Sequence[FusionRow]) -> l
         {
             "id": ids[row.key],
             "label": clean(row.name),
-            "namespace": _namespace(os.path.commonprefix([modules[name] for name in row.nodes if name in modules])),
+            "namespace": _namespace(_common([modules[name] for name in row.nodes if name in modules])),
             "attrs": _attributes(_kernel_facts(row)),
             "incomingEdges": _edges(readers.get(row.key, ())),
         }
@@ -170,6 +170,12 @@ def _attributes(facts: Iterable[tuple[str, str | None]]) -> list[Json]:
 def _namespace(parts: Sequence[str]) -> str:
     """A path of modules. Source: `splitNamespace` and `processNodes`: `/` is escaped, `;` separates alternatives."""
     return "/".join(clean(part).replace("/", "\\/").replace(";", ",") for part in parts if part)
+
+
+def _common(paths: Sequence[Sequence[str]]) -> list[str]:
+    """The modules that all of these are in, from the outermost."""
+    levels = (set(parts) for parts in zip(*paths, strict=False))
+    return [parts.pop() for parts in itertools.takewhile(lambda parts: len(parts) == 1, levels)]
 
 
 def _edges(sources: Iterable[str]) -> list[Json]:

@@ -36,7 +36,8 @@ def printable(graph: networkx.DiGraph[str]) -> networkx.DiGraph[str]:
 
     names = unique_names(graph)
     widened = _with_fractions(graph)
-    made: networkx.DiGraph[str] = networkx.DiGraph(**_cleaned(graph.graph, widened))
+    made: networkx.DiGraph[str] = networkx.DiGraph()
+    made.graph.update(_cleaned(graph.graph, widened))
     for vertex, attributes in graph.nodes(data=True):
         made.add_node(names[vertex], **_cleaned(attributes, widened))
     for source, target, attributes in graph.edges(data=True):
