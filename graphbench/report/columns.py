@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphbench.analysis.fusion import FusionRow
@@ -63,16 +63,17 @@ def _recomputed_mark(row: FusionRow) -> str:
     return "*" if row.recomputed_ns else ""
 
 
-def roles_text(roles: tuple[NodeRole, ...]) -> str:
+def roles_text(roles: tuple[NodeRole, ...], names_text: Callable[[Sequence[str]], str] = ", ".join) -> str:
     """A kernel's nodes by role: those that it executes first and bare, the others after what it does with them.
 
     What it merely reads is told only when nothing else is known: Inductor's origins list half the layer before.
+    `names_text` joins the names of one role.
     """
     groups: list[str] = []
     for role, words in _ROLE_WORDS:
         names = list(dict.fromkeys(entry.node for entry in roles if entry.role == role))
         if names and not (role == "contributes" and groups):
-            groups.append(words + ", ".join(names))
+            groups.append(words + names_text(names))
     return "; ".join(groups)
 
 
