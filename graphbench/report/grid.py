@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from graphbench.plaintext import clean, clean_lines, quoted
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.column import Column, Kind
 from graphbench.report.names import Shorten
 from graphbench.units import TimeUnit, format_number, format_ratio, format_time, time_unit
@@ -172,12 +173,19 @@ def wrap(lines: Sequence[str], width: int) -> str:
     return "\n".join(wrapped) + "\n"
 
 
+def text_of(parts: Sequence[str | Grid], width: int = DEFAULT_WIDTH) -> str:
+    """Prose and tables as one text that is safe to print, ending with a line break."""
+    return wrap([draw(part, width) if isinstance(part, Grid) else part for part in parts], width)
+
+
 def _wrapped(prose: str, width: int) -> list[str]:
     return textwrap.wrap(prose, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _cell(kind: Kind, value: object, unit: TimeUnit) -> str:
-    """A known value; a text in a column of numbers, such as a range, stands as it is."""
+    """A known value; two times are a range, and a text in a column of numbers stands as it is."""
+    if kind == "time" and isinstance(value, tuple):
+        return "..".join(format_time(part, unit) for part in value)
     if kind == "text" or not isinstance(value, (int, float)):
         return quoted(str(value), _LONGEST_CELL)
     if kind == "time":
