@@ -68,15 +68,15 @@ def flow_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure |
         title="From source lines through nodes to kernels",
         caption=_caption(flow),
         traces=(trace,),
-        layout=layout(_HEIGHT, margin={"l": 0, "r": 0, "t": 26, "b": 0}),
+        layout=layout(_HEIGHT, margin={"l": 0, "r": 0, "t": 26, "b": 0}, uniformtext={"minsize": 11, "mode": "hide"}),
         totals_ns={"compiled": root.time_ns},
         alternative=tuple((_plain(entry), part(entry.time_ns, root.time_ns)) for entry in root.children),
     )
 
 
 def _plain(entry: FlowPart) -> str:
-    if entry.what == "others":
-        return f"{entry.count} others"
+    if entry.what in ("all", "others"):
+        return f"all kernels: {duration(entry.time_ns)}" if entry.what == "all" else f"{entry.count} others"
     times = f" ×{len(entry.rows)}" if len(entry.rows) > 1 else ""
     if entry.what == "node" and len(entry.rows) == 1:
         return next(iter(entry.rows))[1]
