@@ -86,9 +86,9 @@ def _kernels(region: RegionRecord, phase: Phase) -> list[_Row]:
 
 
 _KINDS: Final[dict[tuple[int, Phase], SpanKind]] = {
-    (0, "forward"): "eager",
+    (0, "forward"): "eager forward",
     (0, "backward"): "eager backward",
-    (1, "forward"): "compiled",
+    (1, "forward"): "compiled forward",
     (1, "backward"): "compiled backward",
 }
 

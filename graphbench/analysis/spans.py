@@ -10,7 +10,7 @@ from graphbench.records import Phase
 
 SpanKind = Literal[
     *("phase", "graph", "gap", "host", "compiled", "gap op", "copy", "fill", "sync", "idle"),
-    *("eager", "eager backward", "compiled backward", "rest"),
+    *("eager forward", "eager backward", "compiled forward", "compiled backward", "rest"),
 ]
 """What happened: `phase`, `graph` and `gap` say where a step was, `rest` is what no row of a run explains."""
 BANDS: Final[frozenset[SpanKind]] = frozenset({"phase", "graph", "gap"})

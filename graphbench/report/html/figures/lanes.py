@@ -22,6 +22,9 @@ from graphbench.report.html.figures.drawing import (
 MOST_SPANS: Final = 2500
 """Bars of one picture: more make the page slow, and no screen is wide enough to show them."""
 _BAND, _LANE, _AROUND = 26, 44, 90  # pixels
+_EDGE: Final = 0.4
+_WITH_EDGES: Final = 600
+"""Bars of one kind from which on they are too narrow for edges between them."""
 
 
 class _Look(NamedTuple):
@@ -44,9 +47,10 @@ _LOOKS: Final[dict[SpanKind, _Look]] = {
     "fill": _Look("fill", "cat-7"),
     "sync": _Look("host waits for a device", "bad", "x"),
     "idle": _Look("no device works", "idle", "/"),
-    "eager": _Look("eager forward", "eager"),
-    "eager backward": _Look("eager backward", "eager", "", 0.6),
-    "compiled backward": _Look("compiled backward", "fused", "", 0.6),
+    "eager forward": _Look("eager forward", "eager"),
+    "eager backward": _Look("eager backward", "eager", "/"),
+    "compiled forward": _Look("compiled forward", "fused"),
+    "compiled backward": _Look("compiled backward", "fused", "/"),
     "rest": _Look("no row's time", "idle", "/"),
 }
 
@@ -70,9 +74,10 @@ def lane_traces(drawn: Fewer, scale: TimeAxis, row_id: Callable[[Span], str]) ->
 def _trace(
     kind: SpanKind, look: _Look, spans: Sequence[Span], scale: TimeAxis, row_id: Callable[[Span], str]
 ) -> Trace:
-    marker: dict[str, Any] = {"color": colour(look.colour), "opacity": look.opacity, "line": {"width": 0}}
+    line = {"width": _EDGE if len(spans) < _WITH_EDGES else 0, "color": colour("surface")}
+    marker: dict[str, Any] = {"color": colour(look.colour), "opacity": look.opacity, "line": line}
     if look.pattern:
-        marker["pattern"] = {"shape": look.pattern, "fgcolor": colour("muted"), "fgopacity": 0.5, "size": 6}
+        marker["pattern"] = {"shape": look.pattern, "fillmode": "replace", "fgcolor": colour(look.colour), "size": 6}
     trace: Trace = {
         "type": "bar",
         "orientation": "h",

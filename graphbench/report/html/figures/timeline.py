@@ -18,6 +18,7 @@ from graphbench.step_records import StepRecord
 from graphbench.units import count_text, format_percent, format_ratio
 
 _BANDS: Final = 2
+_NOTICEABLE: Final = 1.1
 
 
 def step_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure | None:
@@ -87,8 +88,9 @@ def _row_id(span: Span) -> str:
 def _step_caption(step: StepRecord, track: StepTrack, found: StepSummary) -> str:
     recorded = f"One step, recorded in {duration(found.wall_ns)}"
     if found.plain_ns is not None:
-        recorded += f"; without any instrument it takes {duration(found.plain_ns)} ({format_ratio(found.recording)})"
-        recorded += ", so that waiting looks longer here" if found.recording and found.recording > 1.1 else ""
+        recorded += f"; without any instrument it takes {duration(found.plain_ns)}"
+        slower = found.recording is not None and found.recording > _NOTICEABLE
+        recorded += f": waiting looks longer here, recording takes {format_ratio(found.recording)}" if slower else ""
     parts = [recorded]
     if track.idle_ns is not None:
         parts.append(f"devices worked for {duration(track.work_ns)} and idled before launches for")
