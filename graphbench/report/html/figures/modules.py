@@ -123,8 +123,8 @@ def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow) -> 
 
 
 def _bars(rows: Sequence[GroupRow], word: str) -> list[_Bar]:
-    """The groups that cost most on either side, and the others together."""
-    ordered = sorted(rows, key=lambda row: -_longer_ns(row))
+    """The groups that cost most on either side, and the others together; none of views, which cost nothing."""
+    ordered = sorted((row for row in rows if _longer_ns(row) or row.missing), key=lambda row: -_longer_ns(row))
     shown = ordered if len(ordered) <= SHOWN + 1 else ordered[:SHOWN]
     found = [_Bar(_name(row), (row,)) for row in shown]
     rest = tuple(ordered[len(shown) :])
