@@ -101,6 +101,16 @@ class Profile:
             options["depth"] = depth
         return TableReporter().render(self.record, **options)
 
+    def html(self) -> str:
+        """The whole profile as a page: one HTML file, to be opened in any browser, that loads nothing from elsewhere.
+
+        Raises:
+            SetupError: jinja2 or plotly is not installed.
+        """
+        from graphbench.report.html.reporter import HtmlReporter
+
+        return HtmlReporter().render(self.record)
+
     @cached_property
     def nodes(self) -> Rows[NodeRow]:
         """Compute and view nodes of all regions, in program order."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from graphbench.analysis.spans import Fewer, Span, SpanKind, fewer
 from graphbench.analysis.timeline import NO_ROW
-from graphbench.step_records import TIMELINE_KINDS, StepRecord, TimelineKind, Timeline
+from graphbench.step_records import TIMELINE_KINDS, StepRecord, Timeline, TimelineKind
 
 _OF_DEVICE: Final[dict[TimelineKind, SpanKind]] = {"copy": "copy", "memset": "fill", "sync": "sync"}
 WORK: Final[frozenset[SpanKind]] = frozenset({"compiled", "gap op", "copy", "fill"})
@@ -129,7 +129,12 @@ def _idle(step: StepRecord, events: list[_Event], lane: int) -> Iterator[Span]:
             name = event.name if row is None else row.kernel or row.name
             place = "" if row is None else row.place
             yield Span(
-                lane=lane, kind="idle", start_ns=end_ns, end_ns=event.start_ns, work_ns=event.start_ns - end_ns,
-                name=name, place=place,
+                lane=lane,
+                kind="idle",
+                start_ns=end_ns,
+                end_ns=event.start_ns,
+                work_ns=event.start_ns - end_ns,
+                name=name,
+                place=place,
             )
         end_ns = max(end_ns, event.end_ns)

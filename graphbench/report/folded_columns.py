@@ -36,7 +36,11 @@ _NODE_TOTALS: Final = frozenset(
 )
 _FUSION_TOTALS: Final = frozenset({"eager_p50", "unfused", "recomputed", "all_calls_fused_p50", "saved", "in_graph"})
 _COUNT: Final[Column[Fold[Any]]] = Column(
-    name="×", key="count", kind="number", get=lambda fold: fold.count if fold.several else "", order=lambda fold: fold.count
+    name="×",
+    key="count",
+    kind="number",
+    get=lambda fold: fold.count if fold.several else "",
+    order=lambda fold: fold.count,
 )
 _EQUAL: Final = frozenset({"region", "phase", "kind", "calls", "op_type", "outputs", "source"})
 
@@ -93,12 +97,15 @@ def _fusion_columns(layers: Layers, grain_ns: float) -> Iterator[Column[Fold[Fus
         if column.key == "in_graph":
             yield _spread("in-graph\nmin..max", "in_graph_spread", lambda row: row.in_graph, grain_ns)
 
+
 def _same(column: Column[RowT], totals: frozenset[str]) -> Iterator[Column[Fold[RowT]]]:
     """What can be told of several rows: a sum, or what they have in common."""
     if column.key in totals:
         yield _total(column)
     elif column.key == "bound":
-        yield replace(_text(column, lambda fold: "/".join(_known(fold, column))), shorten=_shorten_bounds, missing=UNKNOWN)
+        yield replace(
+            _text(column, lambda fold: "/".join(_known(fold, column))), shorten=_shorten_bounds, missing=UNKNOWN
+        )
     elif column.key in _EQUAL:
         yield _common(column)
 
@@ -162,9 +169,7 @@ def _each(value: Number[RowT]) -> Column[Fold[RowT]]:
     )
 
 
-def _spread(
-    name: str, key: str, measured: Callable[[RowT], Summary | None], grain_ns: float
-) -> Column[Fold[RowT]]:
+def _spread(name: str, key: str, measured: Callable[[RowT], Summary | None], grain_ns: float) -> Column[Fold[RowT]]:
     def get(fold: Fold[RowT]) -> tuple[float, float] | None:
         return fold.spread(measured, grain_ns=grain_ns)
 

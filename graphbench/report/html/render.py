@@ -108,7 +108,7 @@ def _read(name: str) -> str:
 
 @functools.cache
 def _plotly() -> str:
-    """plotly's script, compressed: it is unpacked when the first picture is drawn."""
+    """Plotly's script, compressed: it is unpacked when the first picture is drawn."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:

@@ -90,7 +90,9 @@ def _tiles(found: Findings) -> Iterator[Tile]:
         coverage = found.summary.coverage
         text = coverage_text(coverage, found.record.policy.timer)
         said = format_coverage(coverage.attributed)
-        yield Tile(label="kernel time attributed", value=said, note=text.removeprefix(f"attributed {said} ").strip("()"))
+        yield Tile(
+            label="kernel time attributed", value=said, note=text.removeprefix(f"attributed {said} ").strip("()")
+        )
     if found.opportunities:
         first = found.opportunities[0]
         value = format_percent(first.part) if first.part is not None else format_duration(first.gain_ns)

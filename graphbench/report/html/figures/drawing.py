@@ -110,4 +110,12 @@ def rows_axis(labels: Sequence[str], *, width: int = LABEL_WIDTH) -> dict[str, A
 
 def legend(**entries: Any) -> dict[str, Any]:
     """A legend above the picture, in a row."""
-    return {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.0, "yanchor": "bottom", "traceorder": "normal", **entries}
+    return {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.0,
+        "yanchor": "bottom",
+        "traceorder": "normal",
+        **entries,
+    }

@@ -71,9 +71,7 @@ def lane_traces(drawn: Fewer, scale: TimeAxis, row_id: Callable[[Span], str]) ->
     return found
 
 
-def _trace(
-    kind: SpanKind, look: _Look, spans: Sequence[Span], scale: TimeAxis, row_id: Callable[[Span], str]
-) -> Trace:
+def _trace(kind: SpanKind, look: _Look, spans: Sequence[Span], scale: TimeAxis, row_id: Callable[[Span], str]) -> Trace:
     line = {"width": _EDGE if len(spans) < _WITH_EDGES else 0, "color": colour("surface")}
     marker: dict[str, Any] = {"color": colour(look.colour), "opacity": look.opacity, "line": line}
     if look.pattern:
