@@ -60,7 +60,7 @@ class FusionRow(ShownRow):
     saved_ns: float | None
     ratio: float | None
     verdict: Verdict | None
-    in_graph_ns: float | None
+    in_graph: Summary | None
     host_ns: float | None
     difference: Comparison | None
     warnings: tuple[str, ...]
@@ -74,6 +74,11 @@ class FusionRow(ShownRow):
     moved_bytes: float | None
     no_removed: str
     together: tuple[str, ...] = ()
+
+    @property
+    def in_graph_ns(self) -> float | None:
+        """Median in real execution order."""
+        return self.in_graph.p50 if self.in_graph else None
 
     @property
     def removed_bytes(self) -> float | None:
@@ -265,7 +270,7 @@ def _row(digest: Digest, region: str, kernel: KernelRecord, against: _Against, g
         saved_ns=eager.time.p50_ns - fused.p50_ns if fused and eager.time else None,
         ratio=eager.time.p50_ns / fused.p50_ns if fused and eager.time and fused.p50_ns else None,
         verdict=_judged(fused, eager, calls, _is_single(measured), grain_ns),
-        in_graph_ns=digest.median(kernel.in_graph),
+        in_graph=digest.summary(kernel.in_graph),
         host_ns=digest.median(measured, "host_ns"),
         difference=kernel.difference,
         warnings=measured.warnings,

@@ -183,7 +183,9 @@ def _wrapped(prose: str, width: int) -> list[str]:
 
 
 def _cell(kind: Kind, value: object, unit: TimeUnit) -> str:
-    """A known value; a text in a column of numbers, such as a range, stands as it is."""
+    """A known value; two times are a range, and a text in a column of numbers stands as it is."""
+    if kind == "time" and isinstance(value, tuple):
+        return "..".join(format_time(part, unit) for part in value)
     if kind == "text" or not isinstance(value, (int, float)):
         return quoted(str(value), _LONGEST_CELL)
     if kind == "time":

@@ -23,11 +23,11 @@ def source_facts(source: SourceLine | None, name: str = "source") -> list[Fact]:
 
 
 def measured_facts(measured: Sequence[tuple[str, Measurement]], digest: Digest) -> list[Fact]:
-    """Each measurement in words: its time and how it was taken, or why there is none."""
+    """Each measurement in words: its time, how it was taken and its warnings, or why there is none."""
     facts: list[Fact] = []
     for name, entry in measured:
-        facts.append((name, clean(measurement_text(entry, digest))))
-        facts += [(f"{name}: warning", clean(warning)) for warning in entry.warnings]
+        warnings = [f"! {warning}" for warning in entry.warnings]
+        facts.append((name, joined([measurement_text(entry, digest), *warnings])))
         facts += comparison_facts(f"{name}: result", entry.fidelity)
     return facts
 

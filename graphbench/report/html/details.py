@@ -142,7 +142,7 @@ class _Kernels:
         return Detail(
             id=kernel_id(self._region, kernel),
             kind="kernel",
-            title=clean(kernel.name),
+            title=clean(kernel.key.split("/", 1)[-1]),
             facts=(*self._facts(kernel), *measured_facts(measured, digest), *self._refusals(kernel)),
             links=tuple(self._links(kernel)),
             code=_shown(code),

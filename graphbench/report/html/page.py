@@ -10,6 +10,7 @@ from graphbench.report.heading import heading_lines
 from graphbench.report.html import figures
 from graphbench.report.html.about_sections import environment_section, measured_section, notes_section
 from graphbench.report.html.details import region_details
+from graphbench.report.html.figures import profile_figures
 from graphbench.report.html.findings import Findings, findings
 from graphbench.report.html.model import Page, Section
 from graphbench.report.html.row_sections import fusions_section, groups_section, nodes_section, opportunities_section
@@ -40,9 +41,9 @@ def _sections(found: Findings) -> Iterator[Section]:
     yield summary_section(found)
     if not found.only_ops:
         yield opportunities_section(found)
-    drawn = figures.profile_figures(found.record, found.digest) if hasattr(figures, "profile_figures") else ()
-    if drawn:
-        yield Section(id="pictures", title="Pictures", figures=drawn)
+    figures = profile_figures(found.record, found.digest)
+    if figures:
+        yield Section(id="pictures", title="Pictures", figures=figures)
     if found.record.regions:
         yield groups_section(found)
         yield nodes_section(found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphbench.errors import SetupError
 from graphbench.plaintext import clean
-from graphbench.report.html import figures
+from graphbench.report.html.figures import SCRIPTS as FIGURE_SCRIPTS
 from graphbench.report.html.model import Figure, Page
 from graphbench.report.html.store import Store, packed, script_json
 from graphbench.report.html.tabledata import table_data
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import jinja2
 
 STYLES: Final = ("page.css", "table.css", "detail.css")
-SCRIPTS: Final = ("data.js", "filters.js", "table.js", "detail.js", *getattr(figures, "SCRIPTS", ()), "page.js")
+SCRIPTS: Final = ("data.js", "filters.js", "table.js", "detail.js", *FIGURE_SCRIPTS, "page.js")
 POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
     "form-action 'none'"
@@ -62,7 +62,8 @@ def render_page(page: Page) -> str:
 
 
 def _figure_data(figure: Figure) -> dict[str, Any]:
-    return {"id": figure.id, "title": figure.title, "traces": list(figure.traces), "layout": figure.layout}
+    told = {"id": figure.id, "title": figure.title, "caption": figure.caption}
+    return {**told, "traces": list(figure.traces), "layout": figure.layout}
 
 
 def told(line: str) -> tuple[str, str, str]:

@@ -89,7 +89,10 @@ def _tiles(found: Findings) -> Iterator[Tile]:
     if found.compiled:
         coverage = found.summary.coverage
         text = coverage_text(coverage, found.record.policy.timer)
-        yield Tile(label="kernel time attributed", value=format_coverage(coverage.attributed), note=text)
+        said = format_coverage(coverage.attributed)
+        yield Tile(
+            label="kernel time attributed", value=said, note=text.removeprefix(f"attributed {said} ").strip("()")
+        )
     if found.opportunities:
         first = found.opportunities[0]
         value = format_percent(first.part) if first.part is not None else format_duration(first.gain_ns)

@@ -156,7 +156,20 @@
     }
   }
 
-  // Shows a row; `from` a link the table it is in scrolls to it.
+  // The panel takes room from the tables: what was clicked stays where it is.
+  function open() {
+    if (!panel.hidden) {
+      return;
+    }
+    const kept = document.activeElement;
+    const before = kept.getBoundingClientRect().top;
+    panel.hidden = false;
+    document.body.classList.add("with-detail");
+    if (before > 0 && before < window.innerHeight) {
+      window.scrollBy({ top: kept.getBoundingClientRect().top - before, behavior: "instant" });
+    }
+  }
+
   graphbench.show = function (id, remember = true) {
     if (id === current || !(id in graphbench.data.details)) {
       return;
@@ -166,8 +179,7 @@
     }
     current = id;
     delete panel.dataset.shows;
-    panel.hidden = false;
-    document.body.classList.add("with-detail");
+    open();
     mark(id, true);
     if (graphbench.idOf(window.location.hash) !== id) {
       window.location.hash = graphbench.hashOf(id);

@@ -240,6 +240,9 @@
     mark(id, scroll) {
       const row = id === null ? -1 : this.ids.indexOf(id);
       this.selected = row;
+      if (this.body === undefined) {
+        return null; // folded, or without rows
+      }
       for (const other of this.body.querySelectorAll("tr.selected")) {
         other.classList.remove("selected");
       }
