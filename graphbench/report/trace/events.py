@@ -62,7 +62,7 @@ class Lane:
         self._add("s", what, "flow", at_ns, {"id": flow})
 
     def arrow_to(self, what: str, flow: int, at_ns: float) -> None:
-        """The same arrow ends at the innermost slice that starts then, not before its own start: viewers drop it else."""
+        """The same arrow ends at the innermost slice that starts then; viewers drop one that leads back in time."""
         self._add("f", what, "flow", at_ns, {"id": flow, "bp": "e"})
 
     def _add(self, phase: str, name: str, category: str, at_ns: float, more: Mapping[str, Any]) -> None:
