@@ -10,6 +10,7 @@ from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.roofline import Ceilings, Limit
 from graphbench.analysis.shares import EagerShares, Interval, add, eager_shares, executing_roles, interval
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Summary, Verdict, judge
 from graphbench.analysis.summary import is_owned
 from graphbench.analysis.traffic import NONE_MEASURED, EagerTraffic, KernelCosts, eager_traffic, kernel_costs
@@ -22,7 +23,7 @@ NO_ISOLATED = "no isolated time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusionRow:
+class FusionRow(ShownRow):
     """One kernel of a region.
 
     Times in nanoseconds per run of the graph: `fused` and `host_ns` are of one isolated call; `fused_ns` and `batch_ns`
@@ -59,7 +60,7 @@ class FusionRow:
     saved_ns: float | None
     ratio: float | None
     verdict: Verdict | None
-    in_graph_ns: float | None
+    in_graph: Summary | None
     host_ns: float | None
     difference: Comparison | None
     warnings: tuple[str, ...]
@@ -73,6 +74,11 @@ class FusionRow:
     moved_bytes: float | None
     no_removed: str
     together: tuple[str, ...] = ()
+
+    @property
+    def in_graph_ns(self) -> float | None:
+        """Median in real execution order."""
+        return self.in_graph.p50 if self.in_graph else None
 
     @property
     def removed_bytes(self) -> float | None:
@@ -264,7 +270,7 @@ def _row(digest: Digest, region: str, kernel: KernelRecord, against: _Against, g
         saved_ns=eager.time.p50_ns - fused.p50_ns if fused and eager.time else None,
         ratio=eager.time.p50_ns / fused.p50_ns if fused and eager.time and fused.p50_ns else None,
         verdict=_judged(fused, eager, calls, _is_single(measured), grain_ns),
-        in_graph_ns=digest.median(kernel.in_graph),
+        in_graph=digest.summary(kernel.in_graph),
         host_ns=digest.median(measured, "host_ns"),
         difference=kernel.difference,
         warnings=measured.warnings,

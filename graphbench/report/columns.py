@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphbench.analysis.fusion import FusionRow
@@ -63,16 +63,17 @@ def _recomputed_mark(row: FusionRow) -> str:
     return "*" if row.recomputed_ns else ""
 
 
-def roles_text(roles: tuple[NodeRole, ...]) -> str:
+def roles_text(roles: tuple[NodeRole, ...], names_text: Callable[[Sequence[str]], str] = ", ".join) -> str:
     """A kernel's nodes by role: those that it executes first and bare, the others after what it does with them.
 
     What it merely reads is told only when nothing else is known: Inductor's origins list half the layer before.
+    `names_text` joins the names of one role.
     """
     groups: list[str] = []
     for role, words in _ROLE_WORDS:
         names = list(dict.fromkeys(entry.node for entry in roles if entry.role == role))
         if names and not (role == "contributes" and groups):
-            groups.append(words + ", ".join(names))
+            groups.append(words + names_text(names))
     return "; ".join(groups)
 
 
@@ -166,7 +167,7 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="reason", key="reason", kind="text", get=lambda row: "; ".join(row.reasons), shown="csv"),
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
-    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
+    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful, shown="csv"),
     *of_one_call((COUNT_COLUMN, *LAUNCH_COLUMNS, *CONFIG_COLUMNS)),
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.folding import FoldChoice
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
@@ -24,6 +25,8 @@ from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH, RenderOptions, che
 from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
+from graphbench.report.folded_columns import FOLDED
+from graphbench.report.folded_tables import FoldedTable, checked_fold, folded_fusions, folded_nodes
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.grid import Grid, build, draw, wrap
@@ -72,7 +75,7 @@ __all__ = ["GAPS_NOT_RECORDED", "TableReporter"]
 
 
 class TableReporter:
-    """The whole report as text; takes `top`, `sort`, `wide`, `width`, `group_by` and `depth`."""
+    """The whole report as text; takes `top`, `sort`, `wide`, `width`, `group_by`, `depth` and `fold`."""
 
     suffix = ".txt"
 
@@ -84,11 +87,12 @@ class TableReporter:
         Raises:
             UsageError: an unknown option or sort key.
         """
-        check_options("table", options, ("top", "sort", "wide", "width", "group_by", "depth"))
+        check_options("table", options, ("top", "sort", "wide", "width", "group_by", "depth", "fold"))
         grouping = checked_grouping(options.get("group_by"), options.get("depth"))
         wide = options.get("wide", False)
         width = options.get("width", WIDE_WIDTH if wide else DEFAULT_WIDTH)
-        tables = _Tables(options.get("sort", "cost"), options.get("top"), wide, width, grouping)
+        fold = checked_fold(options.get("fold", "never"))
+        tables = _Tables(options.get("sort", "cost"), options.get("top"), wide, width, grouping, fold)
         with collector_paused():
             return wrap(tables.lines(record), width)
 
@@ -96,9 +100,11 @@ class TableReporter:
 class _Tables:
     """The tables of one report, all cut and sorted by the same options."""
 
-    def __init__(self, sort: str, top: int | None, wide: bool, width: int, grouping: Grouping | None) -> None:
+    def __init__(
+        self, sort: str, top: int | None, wide: bool, width: int, grouping: Grouping | None, fold: FoldChoice
+    ) -> None:
         self.digest = Digest()
-        self._grouping = grouping
+        self._grouping, self._fold = grouping, fold
         self._sort, self._top, self._wide, self._width = find_sort(sort), top, wide, width
 
     def lines(self, record: ProfileRecord) -> list[str]:
@@ -157,7 +163,12 @@ class _Tables:
         """The per-node table of those asked for, its marks explained, and why times and limits are missing."""
         many = len(record.regions) > 1
         keys = node_sort_keys()
-        lines = self._table("Nodes, isolated", node_columns(rows), asked, keys, self._without(record, rows))
+        folded = folded_nodes(record, asked, self._fold, self._sorts_as_well(keys))
+        without, title = self._without(record, rows), "Nodes, isolated"
+        if folded is None:
+            lines = self._table(title, node_columns(rows), asked, keys, without)
+        else:
+            lines = self._folded(title, folded, len(asked), without)
         lines += legend(rows, many=many, wide=self._wide)
         lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
         lines += _reasons(_without_backward(record, rows))
@@ -171,12 +182,17 @@ class _Tables:
     def fusions(self, record: ProfileRecord, found: ProfileRows, asked: Sequence[FusionRow]) -> list[str]:
         """The per-fusion table of those asked for, sums that must agree, and why times and limits are missing."""
         rows = found.fusions
-        listed, folded = (asked, []) if self._wide else _without_unowned(asked)
+        listed, unowned = (asked, []) if self._wide else _without_unowned(asked)
         many = len(record.regions) > 1
         title = "Fusions: a kernel's time against its nodes' eager time"
         keys = sort_keys(FUSION_COLUMNS, "all_calls_fused_p50")
-        lines = self._table(title, FUSION_COLUMNS, listed, keys, self._without(record, rows))
-        lines += _folded(folded, [row for row in rows if row.phase == "backward"])
+        layered = folded_fusions(record, listed, self._fold, self._sorts_as_well(keys))
+        without = self._without(record, rows)
+        if layered is None:
+            lines = self._table(title, FUSION_COLUMNS, listed, keys, without)
+        else:
+            lines = self._folded(title, layered, len(listed), without)
+        lines += _left_out(unowned, [row for row in rows if row.phase == "backward"])
         lines += legend(rows, many=many, wide=self._wide)
         lines += balance_lines(record.regions, found.divided, self.digest)
         lines += _reasons([(row_name(row, many), cause) for row in rows for cause in row.causes])
@@ -257,10 +273,19 @@ class _Tables:
             return lines
         return [*lines, draw(build(columns, shown, wide=self._wide, without=without), self._width)]
 
+    def _folded(self, title: str, table: FoldedTable[LimitedT], unfolded: int, without: tuple[str, ...]) -> list[str]:
+        """A table of repeated layers, and what its columns are."""
+        shown, lines = self._chosen(title, table.folds, table.keys, f"folded from {unfolded}; --fold never shows all")
+        return [*lines, draw(build(table.columns, shown, wide=self._wide, without=without), self._width), FOLDED]
+
+    def _sorts_as_well(self, keys: Mapping[str, object]) -> Callable[[Mapping[str, object]], bool]:
+        """Whether a table with other keys can be sorted as this one with `keys`."""
+        return lambda others: self._sort in others or self._sort not in keys
+
     def _chosen(
-        self, title: str, rows: Sequence[RowT], keys: Mapping[str, Callable[[RowT], object]]
+        self, title: str, rows: Sequence[RowT], keys: Mapping[str, Callable[[RowT], object]], note: str = ""
     ) -> tuple[list[RowT], list[str]]:
-        """The rows to show, in order, and the line above them."""
+        """The rows to show, in order, and the line above them, with a `note`."""
         sort = self._sort if self._sort in keys else "cost"
         shown = sort_rows(rows, keys, sort, MAX_ROWS if self._top is None else self._top)
         if not shown:
@@ -268,7 +293,7 @@ class _Tables:
         count = f"{len(shown)} of {len(rows)}" if len(shown) < len(rows) else f"{len(rows)}"
         if self._top is None and len(shown) < len(rows):
             count += f" rows, top={len(rows)} shows all"
-        return shown, [f"{title} ({count}, sorted by {sort})"]
+        return shown, [f"{title} ({count}, {f'{note}, ' if note else ''}sorted by {sort})"]
 
 
 def _plain_grid(headers: list[str], rows: list[list[str]]) -> Grid:
@@ -302,16 +327,16 @@ def _reasons(missing: Sequence[tuple[str, str]]) -> list[str]:
 
 def _without_unowned(rows: Sequence[FusionRow]) -> tuple[Sequence[FusionRow], Sequence[FusionRow]]:
     """Rows to list, and the backward kernels that no node is known for, unless these are few."""
-    folded = [row for row in rows if row.phase == "backward" and not row.owned]
-    if len(folded) <= NAMES_SHOWN:
+    unowned = [row for row in rows if row.phase == "backward" and not row.owned]
+    if len(unowned) <= NAMES_SHOWN:
         return rows, []
-    return [row for row in rows if row.phase != "backward" or row.owned], folded
+    return [row for row in rows if row.phase != "backward" or row.owned], unowned
 
 
-def _folded(folded: Sequence[FusionRow], backward: Sequence[FusionRow]) -> list[str]:
-    if not folded:
+def _left_out(unowned: Sequence[FusionRow], backward: Sequence[FusionRow]) -> list[str]:
+    if not unowned:
         return []
-    time_ns, total_ns = (sum(row.in_graph_ns or 0.0 for row in rows) for rows in (folded, backward))
+    time_ns, total_ns = (sum(row.in_graph_ns or 0.0 for row in rows) for rows in (unowned, backward))
     share = f" ({format_percent(time_ns / total_ns)} of backward's)" if total_ns else ""
-    kernels = f"{len(folded)} backward kernels of no known node"
+    kernels = f"{len(unowned)} backward kernels of no known node"
     return [f"not listed: {kernels}: {format_duration(time_ns)} in-graph{share}; wide lists them"]
