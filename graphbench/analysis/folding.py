@@ -10,7 +10,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.group_homes import LAYER, fold_layers, kernel_family
@@ -19,12 +19,6 @@ from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Summary, judge
 from graphbench.analysis.views import NodeRow, outputs_text
 from graphbench.records import KernelRecord, NodeRecord, ProfileRecord, RegionRecord, Role
-
-FoldChoice = Literal["auto", "always", "never"]
-FOLD_CHOICES: Final[tuple[FoldChoice, ...]] = get_args(FoldChoice)
-FOLD_ABOVE: Final = 60
-"""Rows of a table above which `auto` folds it, where that saves a third of them."""
-_LEAST_SAVED: Final = 1 / 3
 
 RowT = TypeVar("RowT", NodeRow, FusionRow)
 RowT_co = TypeVar("RowT_co", covariant=True)
@@ -198,13 +192,6 @@ class _Executed:
     def texts(self, kernel: KernelRecord) -> tuple[str, ...]:
         """Ops and shapes of what it executes."""
         return tuple(sorted(self._texts.get((kernel.phase, name), "") for name in kernel.executes))
-
-
-def worth_folding(rows: int, folds: int, choice: FoldChoice) -> bool:
-    """Whether a table of `rows` is shown as `folds`: always or never, or where it is long and folding saves a third."""
-    if choice == "auto":
-        return rows > FOLD_ABOVE and rows - folds >= rows * _LEAST_SAVED
-    return choice == "always" and folds < rows
 
 
 def base_name(name: str) -> str:

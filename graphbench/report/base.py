@@ -21,7 +21,8 @@ class RenderOptions(TypedDict, total=False):
     `top` rows a table; `sort` key; `wide` for all columns; `width` of a line in characters; `table` for those that
     render one table at a time: `nodes`, `fusions`, `gaps`, `places`, `step`, `breaks` or `opportunities`. `group_by`
     (one of `analysis.group_by.GROUP_BY`) puts a table of groups in the place of nodes and fusions; `depth` cuts module
-    paths. `fold` (one of `analysis.folding.FOLD_CHOICES`) makes repeated layers one row of nodes and fusions.
+    paths. `fold` (one of `analysis.folding.FOLD_CHOICES`) makes repeated layers one row of nodes and fusions;
+    `blocks` draws bars and samples of block elements beside the numbers.
     """
 
     top: int | None
@@ -32,6 +33,7 @@ class RenderOptions(TypedDict, total=False):
     group_by: str
     depth: int
     fold: str
+    blocks: bool
 
 
 class Reporter(Protocol):

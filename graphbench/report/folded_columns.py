@@ -19,11 +19,11 @@ from graphbench.analysis.views import NodeRow
 from graphbench.report.column import Column
 from graphbench.report.columns import BACKWARD_SIGN, FUSION_COLUMNS, roles_text
 from graphbench.report.limit_columns import shorten_bound
-from graphbench.report.names import shorten_fate, shorten_head, shorten_kernel_of_kind, shorten_tail
+from graphbench.report.names import shorten_fate, shorten_kernel_of_kind, shorten_place
 from graphbench.report.node_columns import node_columns
 from graphbench.units import UNKNOWN
 
-RowT = TypeVar("RowT", NodeRow, FusionRow)
+RowT = TypeVar("RowT")
 Number = Callable[[RowT], float | None]
 
 FOLDED: Final = (
@@ -36,7 +36,11 @@ _NODE_TOTALS: Final = frozenset(
 )
 _FUSION_TOTALS: Final = frozenset({"eager_p50", "unfused", "recomputed", "all_calls_fused_p50", "saved", "in_graph"})
 _COUNT: Final[Column[Fold[Any]]] = Column(
-    name="×", key="count", kind="number", get=lambda fold: fold.count if fold.several else "", order=lambda fold: fold.count
+    name="×",
+    key="count",
+    kind="number",
+    get=lambda fold: fold.count if fold.several else "",
+    order=lambda fold: fold.count,
 )
 _EQUAL: Final = frozenset({"region", "phase", "kind", "calls", "op_type", "outputs", "source"})
 
@@ -50,7 +54,7 @@ def _node_columns(rows: Sequence[NodeRow], grain_ns: float) -> Iterator[Column[F
     yield _COUNT
     for column in node_columns(rows):
         if column.key == "name":
-            yield replace(_text(column, lambda fold: fold.name), shrink=16, shorten=shorten_tail)
+            yield replace(_text(column, lambda fold: fold.name), shrink=26, shorten=shorten_place)
         elif column.key == "fate":
             yield replace(_text(column, _fate), shorten=_shorten_fate)
         elif column.key == "module":
@@ -75,15 +79,15 @@ def _fusion_columns(layers: Layers, grain_ns: float) -> Iterator[Column[Fold[Fus
     yield _COUNT
     for column in FUSION_COLUMNS:
         if column.key == "kernel":
-            yield replace(_text(column, lambda fold: fold.name), shorten=shorten_kernel_of_kind)
+            yield replace(_text(column, lambda fold: fold.name), shrink=18, shorten=shorten_kernel_of_kind)
         elif column.key == "nodes":
-            yield _text(column, partial(_roles, layers))
+            yield replace(_text(column, partial(_roles, layers)), shrink=20)
             yield _each(lambda row: row.fused_ns)
             yield _spread("min..max", "spread", lambda row: row.fused, grain_ns)
         elif column.key == "ratio":
             yield Column(name=column.name, key=column.key, kind="ratio", get=_ratio)
         elif column.key == "verdict":
-            yield replace(_text(column, _verdicts), shorten=shorten_head)
+            yield _text(column, _verdicts)
         elif column.key == "limit":
             yield _limit(column, lambda row: row.limit_ns, lambda row: row.fused_ns)
         elif column.key == "difference":
@@ -93,12 +97,15 @@ def _fusion_columns(layers: Layers, grain_ns: float) -> Iterator[Column[Fold[Fus
         if column.key == "in_graph":
             yield _spread("in-graph\nmin..max", "in_graph_spread", lambda row: row.in_graph, grain_ns)
 
+
 def _same(column: Column[RowT], totals: frozenset[str]) -> Iterator[Column[Fold[RowT]]]:
     """What can be told of several rows: a sum, or what they have in common."""
     if column.key in totals:
         yield _total(column)
     elif column.key == "bound":
-        yield replace(_text(column, lambda fold: "/".join(_known(fold, column))), shorten=_shorten_bounds, missing=UNKNOWN)
+        yield replace(
+            _text(column, lambda fold: "/".join(_known(fold, column))), shorten=_shorten_bounds, missing=UNKNOWN
+        )
     elif column.key in _EQUAL:
         yield _common(column)
 
@@ -144,7 +151,15 @@ def _common(column: Column[RowT]) -> Column[Fold[RowT]]:
 
 
 def _text(column: Column[RowT], get: Callable[[Fold[RowT]], object]) -> Column[Fold[RowT]]:
-    return Column(name=column.name, key=column.key, kind="text", get=get, shown=column.shown, shrink=column.shrink)
+    return Column(
+        name=column.name,
+        key=column.key,
+        kind="text",
+        get=get,
+        shown=column.shown,
+        shrink=column.shrink,
+        shorten=column.shorten,
+    )
 
 
 def _known(fold: Fold[RowT], column: Column[RowT]) -> list[str]:
@@ -162,9 +177,7 @@ def _each(value: Number[RowT]) -> Column[Fold[RowT]]:
     )
 
 
-def _spread(
-    name: str, key: str, measured: Callable[[RowT], Summary | None], grain_ns: float
-) -> Column[Fold[RowT]]:
+def _spread(name: str, key: str, measured: Callable[[RowT], Summary | None], grain_ns: float) -> Column[Fold[RowT]]:
     def get(fold: Fold[RowT]) -> tuple[float, float] | None:
         return fold.spread(measured, grain_ns=grain_ns)
 
@@ -231,14 +244,13 @@ def _ratio(fold: Fold[FusionRow]) -> float | None:
 
 
 def _verdicts(fold: Fold[FusionRow]) -> str | None:
-    """The verdict of all rows; of different ones, how many have each."""
+    """The verdict of all rows; of different ones the most frequent, and of how many, as in `faster 3/4`."""
     found = Counter(row.verdict for row in fold.rows if row.verdict)
     if not found:
         return None
     together = " +" if any(row.together for row in fold.rows) else ""
-    if len(found) == 1:
-        return f"{next(iter(found))}{together}"
-    return ", ".join(f"{count} {verdict}" for verdict, count in found.most_common()) + together
+    verdict, count = found.most_common(1)[0]
+    return f"{verdict}{'' if count == fold.count else f' {count}/{fold.count}'}{together}"
 
 
 def _worst(column: Column[FusionRow]) -> Column[Fold[FusionRow]]:
