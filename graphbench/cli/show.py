@@ -118,12 +118,12 @@ class ShowCommand(Command[ShowOptions]):
 
 
 # What is said of one profile's tables.
-_OF_ONE_PROFILE = ("table", "sort", "group_by", "depth", "what_if")
+_OF_ONE_PROFILE = ("table", "sort", "group_by", "depth", "what_if", "fold")
 
 
 def _check_several(arguments: argparse.Namespace) -> None:
     for name in _OF_ONE_PROFILE:
-        if getattr(arguments, name):
+        if getattr(arguments, name) not in (None, [], "auto"):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(
                 f"{flag} with several profiles: it is for the tables of one",

@@ -35,7 +35,8 @@ def checked_fold(choice: str, *, wide: bool) -> FoldChoice:
     """
     known = next((known for known in FOLD_CHOICES if known == choice), None)
     if known is None:
-        raise UsageError(f"fold {choice!r}", hint=f"one of: {', '.join(FOLD_CHOICES)}", subject="fold")
+        hint = f"fold {', '.join(FOLD_CHOICES[:-1])} or {FOLD_CHOICES[-1]}"
+        raise UsageError(f"cannot fold {choice!r}", hint=hint, subject="fold")
     return "never" if wide and known == "auto" else known
 
 
