@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
 
     import networkx
 
+    from graphbench.analysis.break_costs import BreakRow
+    from graphbench.analysis.fusion import FusionRow
+    from graphbench.analysis.gaps import GapRow
     from graphbench.analysis.graph import CriticalPath
     from graphbench.analysis.opportunity import Opportunity
+    from graphbench.analysis.places import PlaceRow
+    from graphbench.analysis.views import NodeRow
     from graphbench.analysis.what_if import WhatIf
     from graphbench.report.base import RenderOptions
+    from graphbench.report.row_view import Rows
 
 Path = str | PathLike[str]
 
@@ -28,6 +35,9 @@ class Profile:
 
     Args:
         record: the whole profile as frozen records; units are in the field names.
+
+    `nodes`, `fusions`, `gaps`, `places`, `breaks` and `opportunities()` are tables: sequences of rows with
+    `to_pandas()` and `to_csv()`.
     """
 
     def __init__(self, record: ProfileRecord) -> None:
@@ -95,14 +105,59 @@ class Profile:
             options["depth"] = depth
         return TableReporter().render(self.record, **options)
 
-    def opportunities(self) -> list[Opportunity]:
+    def html(self) -> str:
+        """The whole profile as a page: one HTML file, to be opened in any browser, that loads nothing from elsewhere.
+
+        Raises:
+            SetupError: jinja2 or plotly is not installed.
+        """
+        from graphbench.report.html.reporter import HtmlReporter
+
+        return HtmlReporter().render(self.record)
+
+    @cached_property
+    def nodes(self) -> Rows[NodeRow]:
+        """Compute and view nodes of all regions, in program order."""
+        from graphbench.report.profile_rows import nodes_of
+
+        return nodes_of(self.record)
+
+    @cached_property
+    def fusions(self) -> Rows[FusionRow]:
+        """Kernels of all regions, in the order of their wrappers."""
+        from graphbench.report.profile_rows import fusions_of
+
+        return fusions_of(self.record)
+
+    @cached_property
+    def gaps(self) -> Rows[GapRow]:
+        """Gap ops of the recorded step, in its order; none without a step."""
+        from graphbench.report.profile_rows import gaps_of
+
+        return gaps_of(self.record)
+
+    @cached_property
+    def places(self) -> Rows[PlaceRow]:
+        """Places of the recorded step, in its order; none without a step."""
+        from graphbench.report.profile_rows import places_of
+
+        return places_of(self.record)
+
+    @cached_property
+    def breaks(self) -> Rows[BreakRow]:
+        """Graph breaks, the most expensive first."""
+        from graphbench.report.profile_rows import breaks_of
+
+        return breaks_of(self.record)
+
+    def opportunities(self) -> Rows[Opportunity]:
         """What could make the step faster, the most promising first, each with the most that it gives alone.
 
         They overlap and do not add up. Times are nanoseconds of the recorded step, else of all regions, each run once.
         """
-        from graphbench.analysis.opportunities import opportunities
+        from graphbench.report.profile_rows import opportunities_of
 
-        return opportunities(self.record)
+        return opportunities_of(self.record)
 
     def what_if(self, pattern: str, factor: float = 2.0) -> WhatIf:
         """Predict the step if the nodes that match took 1/`factor` of their time; print the result to read it.
@@ -170,6 +225,11 @@ class Profile:
 
     def __str__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        from graphbench.report.html.fragment import profile_fragment
+
+        return profile_fragment(self.record)
 
     def __repr__(self) -> str:
         regions = self.record.regions

@@ -27,6 +27,9 @@ class ConfigurationTable:
     def __str__(self) -> str:
         return str(self.result)
 
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
 
 def compare_configurations(
     model: Callable[..., Any],

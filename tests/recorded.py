@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from graphbench import document
 from graphbench.provenance.correlation import (
     PREPARATION,
     Activity,
@@ -21,10 +22,18 @@ from graphbench.provenance.correlation import (
     WindowStamp,
     attribute,
 )
+from graphbench.records import ProfileRecord
 from graphbench.timing.cupti_library import ClockReading
 
 DATA: Final = Path(__file__).parent / "data"
+PROFILES: Final = DATA / "profiles"
 SUFFIX: Final = ".json.gz"
+
+
+def recorded_profile(name: str = "training_step") -> ProfileRecord:
+    """A whole profile of a GPU, as `python -m tests.data.record_profile` wrote it."""
+    file = PROFILES / (name + SUFFIX)
+    return document.loads(gzip.decompress(file.read_bytes()).decode(), path=file.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

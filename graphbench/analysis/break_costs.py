@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.gaps import known_sum
 from graphbench.analysis.places import PlaceRow, count_launches, place_rows
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.timeline import Waits, find_waits
 from graphbench.analysis.views import source_text
 from graphbench.measurements import SourceLine
@@ -51,7 +52,7 @@ class BreakCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakRow:
+class BreakRow(ShownRow):
     """One break. Where `cost` is `None`, `reason` says why; `told_with` is the position of the break with its cost."""
 
     graph_break: GraphBreak

@@ -10,6 +10,7 @@ from graphbench.analysis.compiled_costs import CompiledCost, compiled_costs
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.implementations import ImplementationRow
 from graphbench.analysis.shares import TIMED_KINDS
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Verdict, compare, quantile
 from graphbench.analysis.views import source_text
 from graphbench.measurements import Comparison
@@ -22,7 +23,7 @@ REST = "(in no row)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigurationRow:
+class ConfigurationRow(ShownRow):
     """One way to compile: `row` has its whole step, `None` where it failed, which `reason` explains.
 
     `wall_ns` are wall times of the uninstrumented step in two halves, empty where they are the times of `row`;

@@ -10,6 +10,7 @@ from graphbench.analysis.diff_kernels import WORKING, KernelPair, join_kernels, 
 from graphbench.analysis.diff_rows import ONLY, OTHER_WORK, DiffRow, Joined
 from graphbench.analysis.diff_rule import Rule, Timed, add_times, judge_runs
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Verdict
 from graphbench.analysis.unfused import PHASES
 from graphbench.records import KernelRecord, Phase
@@ -18,7 +19,7 @@ FusionChange = Literal["same", "changed", "merged", "split", "added", "gone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusionDiffRow:
+class FusionDiffRow(ShownRow):
     """Kernels of the first profile and those of the second that do their work, all calls of each.
 
     `change`: `same` set of nodes, one for one `changed`, several `merged` into one, one `split` into several, `added`,

@@ -8,6 +8,7 @@ from typing import Literal
 
 from graphbench.analysis.diff_rule import Rule, compare_runs
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Verdict
 from graphbench.analysis.views import source_text
 from graphbench.records import ProfileRecord
@@ -15,7 +16,7 @@ from graphbench.step_records import StepPhase, StepRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapDiffRow:
+class GapDiffRow(ShownRow):
     """One gap op of either step. Times in nanoseconds of all its calls in the step; `ratio` is after ÷ before.
 
     `verdict` says what one call alone became, as for nodes, and is `None` where `reason` says why: a step is recorded

@@ -14,6 +14,7 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.group_by import DiffGroupBy
 from graphbench.analysis.group_homes import node_namer
 from graphbench.analysis.roofline import Ceilings, limit_of
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Verdict
 from graphbench.analysis.views import outputs_text
 from graphbench.records import NodeRecord, Phase
@@ -22,7 +23,7 @@ TOTAL: Final = "total"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDiffRow:
+class GroupDiffRow(ShownRow):
     """One group of nodes, forward and backward. Times in nanoseconds: sums of isolated medians on each side.
 
     A pair of which one side has no time is in neither sum; `left_out` counts these. What is added or gone is in the sum

@@ -10,6 +10,7 @@ from graphbench.analysis.diff_nodes import join_nodes
 from graphbench.analysis.diff_rule import Rule, Timed, judge_runs
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.shares import TIMED_KINDS
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Verdict
 from graphbench.analysis.views import source_text, spec_text
 from graphbench.measurements import Measurement, TensorSpec
@@ -22,7 +23,7 @@ ONLY: dict[Change, str] = {"added": "only in the second profile", "gone": "only 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiffRow:
+class DiffRow(ShownRow):
     """One node of either profile, forward or backward. Medians of isolated time in ns; `ratio` is after ÷ before.
 
     `verdict` says what `after` is against `before`; when it is `None`, `reason` says why. `work` has the specs of both

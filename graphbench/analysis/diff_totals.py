@@ -9,6 +9,7 @@ from typing import Final
 
 from graphbench.analysis.diff_rule import Rule, compare_runs
 from graphbench.analysis.missing import lacks_backward
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Verdict, quantile
 from graphbench.measurements import Measurement, TimerName
 from graphbench.records import ProfileRecord
@@ -27,7 +28,7 @@ TOTALS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiffTotal:
+class DiffTotal(ShownRow):
     """A whole uninstrumented run, before and after, in nanoseconds; regions added up where there are several.
 
     A profile that lacks a run does not hide the other's. `verdict` is `None` where `reason` says why.

@@ -10,6 +10,7 @@ from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.roofline import Ceilings, Limit
 from graphbench.analysis.shares import EagerShares, Interval, add, eager_shares, executing_roles, interval
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Summary, Verdict, judge
 from graphbench.analysis.summary import is_owned
 from graphbench.analysis.traffic import NONE_MEASURED, EagerTraffic, KernelCosts, eager_traffic, kernel_costs
@@ -22,7 +23,7 @@ NO_ISOLATED = "no isolated time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FusionRow:
+class FusionRow(ShownRow):
     """One kernel of a region.
 
     Times in nanoseconds per run of the graph: `fused` and `host_ns` are of one isolated call; `fused_ns` and `batch_ns`

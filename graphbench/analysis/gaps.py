@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Summary, quantile
 from graphbench.analysis.views import is_unfaithful, outputs_text, source_text
 from graphbench.measurements import SourceLine
@@ -16,7 +17,7 @@ NO_LINE = "(no source line)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapRow:
+class GapRow(ShownRow):
     """One gap op. Times in nanoseconds; `in_graph_ns` and `host_ns` are of all its calls, `isolated` of one alone.
 
     `share` is its part of all the step's time, as `whole_ns` has it.

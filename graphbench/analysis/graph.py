@@ -1,4 +1,4 @@
-"""A profile as a graph of nodes and kernels, and its critical path. Pure; the only user of networkx."""
+"""A profile as a graph of nodes and kernels, and its critical path. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphbench.analysis.digest import Digest
+from graphbench.analysis.graph_facts import graph_facts, kernel_facts, known, node_facts
+from graphbench.analysis.rows import profile_rows
 from graphbench.analysis.views import source_text
 from graphbench.records import KernelRecord, NodeRecord, Phase, PostGradNode, ProfileRecord, RegionRecord
 
@@ -38,8 +40,9 @@ def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networ
     Vertices are `REGION/node/NAME`, `REGION/PHASE/post_grad/NAME` and `REGION/KERNEL`, with the attributes `what`
     (`node`, `post-grad node` or `kernel`), `region`, `name`, `kind` and, where it is known, `isolated_ns`. Nodes also
     have `op_type`, `fate`, `module`, `source`, `backward_ns` (isolated) and `in_graph_ns`; post-grad nodes `phase` and
-    `target`; kernels `phase`, `calls` and `in_graph_ns`. What is not known is no attribute, so that every format can
-    hold them. A kernel's `isolated_ns` is of one call, its `in_graph_ns` of all.
+    `target`; kernels `phase`, `calls` and `in_graph_ns`; `graph_facts` has the others of nodes and kernels, and those
+    of the graph as a whole. What is not known is no attribute, so that every format can hold them. A kernel's
+    `isolated_ns` is of one call, its `in_graph_ns` of all.
 
     Edges have `relation`: `feeds` between nodes, between post-grad nodes and from a kernel to one that reads what it
     wrote; `becomes` from a node to a post-grad node that it was lowered to; the roles from a node to a kernel
@@ -55,12 +58,19 @@ def profile_graph(record: ProfileRecord, digest: Digest | None = None) -> networ
     import networkx
 
     digest = digest or Digest()
+    rows = profile_rows(record, digest)
     graph: networkx.DiGraph[str] = networkx.DiGraph()
+    graph.graph.update(graph_facts(record))
     for region in record.regions:
         _add_nodes(graph, region, digest)
         _add_post_grad(graph, region, digest)
         for kernel in region.kernels:
             _add_kernel(graph, region, kernel, digest)
+    for node_row in rows.nodes:
+        graph.nodes[f"{node_row.region}/node/{node_row.name}"].update(node_facts(node_row))
+    for row in rows.fusions:
+        graph.nodes[f"{row.region}/{row.key}"].update(kernel_facts(row))
+    for region in record.regions:
         for phase in PHASES:
             for writer, reader in kernel_edges(region, phase):
                 graph.add_edge(f"{region.key}/{writer}", f"{region.key}/{reader}", relation="feeds")
@@ -156,7 +166,7 @@ def _add_kernel(graph: networkx.DiGraph[str], region: RegionRecord, kernel: Kern
     key = f"{region.key}/{kernel.key}"
     times = {"isolated_ns": digest.median(kernel.isolated), "in_graph_ns": digest.median(kernel.in_graph)}
     facts = {"what": "kernel", "region": region.key, "name": kernel.name, "kind": kernel.kind, "phase": kernel.phase}
-    graph.add_node(key, **_known({**facts, "calls": kernel.calls, **times}))
+    graph.add_node(key, **known({**facts, "calls": kernel.calls, **times}))
     for node in dict.fromkeys(role.node for role in kernel.roles):
         roles = [role for role in kernel.roles if role.node == node]
         moved_bytes = sum(role.moved_bytes for role in roles)
@@ -174,7 +184,7 @@ def _post_grad_key(region: RegionRecord, phase: Phase, name: str) -> str:
 
 
 def _node_attributes(region: str, node: NodeRecord, digest: Digest) -> dict[str, Any]:
-    return _known(
+    return known(
         {
             "what": "node",
             "region": region,
@@ -194,8 +204,4 @@ def _node_attributes(region: str, node: NodeRecord, digest: Digest) -> dict[str,
 def _post_grad_attributes(region: str, node: PostGradNode, digest: Digest) -> dict[str, Any]:
     kind = "view" if node.is_view else "compute"
     facts = {"what": "post-grad node", "region": region, "name": node.name, "kind": kind, "phase": node.phase}
-    return _known({**facts, "target": node.target, "isolated_ns": digest.median(node.isolated)})
-
-
-def _known(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in attributes.items() if value is not None}
+    return known({**facts, "target": node.target, "isolated_ns": digest.median(node.isolated)})

@@ -14,6 +14,7 @@ from graphbench.analysis.group_homes import Home, Homes, homes_of
 from graphbench.analysis.missing import expected_backwards
 from graphbench.analysis.roofline import Ceilings
 from graphbench.analysis.shares import TIMED_KINDS
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.traffic import KernelCosts, kernel_costs
 from graphbench.analysis.unfused import unfused_times
 from graphbench.records import FateKind, KernelRecord, Phase, ProfileRecord, RegionRecord
@@ -30,7 +31,7 @@ _COMPILED: Mapping[Phase, _What] = {"forward": "compiled", "backward": "compiled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRow:
+class GroupRow(ShownRow):
     """One group. Times in nanoseconds: sums of medians of its nodes, and of its parts of compiled kernels.
 
     A time is `None` where all that should be in it is missing, and 0 where nothing should; `missing` counts the times

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphbench.analysis.conditions import CLOCKS_SAME_WITHIN
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Summary, Verdict, compare, quantile, summarize
 from graphbench.measurements import Comparison, Measurement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImplementationRow:
+class ImplementationRow(ShownRow):
     """One implementation. Times in nanoseconds; whatever could not be measured is `None`.
 
     `measurement` pools the samples of both `halves`; where one of them failed it says why. `baseline` is the first

@@ -10,6 +10,7 @@ from graphbench.analysis.compiled_costs import kernel_parts
 from graphbench.analysis.costs import of_phase
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.roofline import Ceilings
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.step_time import StepTime
 from graphbench.analysis.unfused import PHASES
 from graphbench.measurements import SourceLine
@@ -34,7 +35,7 @@ KINDS: Final[tuple[OpportunityKind, ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opportunity:
+class Opportunity(ShownRow):
     """What could be gained at one place, or at `count` equal ones of repeated layers together.
 
     `gain_ns` is the most that it can give, alone: opportunities overlap, so that gains are never added up. `part` is

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.gaps import known_sum
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.timeline import Waits, find_waits, place_of
 from graphbench.step_records import Place, StepRecord, StepRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceRow:
+class PlaceRow(ShownRow):
     """One place. Times in nanoseconds over all its calls; `None` where not known.
 
     `time_ns` is that of its rows. `idle_ns` passed without device work before launches of this place,

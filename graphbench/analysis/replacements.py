@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from graphbench.analysis.compiled_costs import compiled_costs
 from graphbench.analysis.implementations import ImplementationRow
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Verdict
 from graphbench.measurements import Comparison
 from graphbench.records import ProfileRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplacementRow:
+class ReplacementRow(ShownRow):
     """Original and candidate in one setting: `alone`, `alone, backward`, `in graph` or `in graph, with backward`.
 
     Both rows are `None` where it was not timed, which `reason` explains. `kernels` are the kernel calls of the compiled

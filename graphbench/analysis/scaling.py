@@ -11,6 +11,7 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.growth import Growth, growth
 from graphbench.analysis.scaling_groups import GroupScaling, groups_by_module, groups_by_op
 from graphbench.analysis.scaling_rows import NodeScaling, node_scaling
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.sizes import Axis, axis_of, inputs_text, sizes_of
 from graphbench.analysis.summary import summary
 from graphbench.analysis.totals import Basis, BeforeAfter
@@ -22,7 +23,7 @@ _WHOLE_RUNS: tuple[tuple[Basis, str], ...] = (("wall", "wall time"), ("plain", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TotalScaling:
+class TotalScaling(ShownRow):
     """Whole runs of all regions without labels, in nanoseconds or as a ratio, one value a set."""
 
     name: str

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphbench.analysis.group_homes import TOP_LEVEL, fold_layers
 from graphbench.analysis.growth import Growth, growth
 from graphbench.analysis.scaling_rows import NodeScaling
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.sizes import Axis
 
 DOUBTFUL_PART = 0.5
@@ -15,7 +16,7 @@ DOUBTFUL_PART = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupScaling:
+class GroupScaling(ShownRow):
     """Nodes together, forward and backward: sums of isolated medians in nanoseconds, one a set; `None` for a part.
 
     `nodes` counts rows. `growth` is `None` where `reason` says why; `doubt` is as of a node.

@@ -12,6 +12,7 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.growth import Growth, growth
 from graphbench.analysis.roofline import Ceilings
 from graphbench.analysis.shapes import call_texts
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.sizes import Axis
 from graphbench.analysis.stats import median_noise
 from graphbench.analysis.views import NodeRow, node_rows, verdict_grain_ns
@@ -50,7 +51,7 @@ class NodePoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeScaling:
+class NodeScaling(ShownRow):
     """One node, or its eager backward, over all sets of inputs. `growth` is `None` where `reason` says why.
 
     `doubt` says why its growth is not that of its work.

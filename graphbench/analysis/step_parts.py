@@ -9,6 +9,7 @@ from typing import Final, Literal
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.gaps import known_sum, whole_ns
 from graphbench.analysis.places import count_launches
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import quantile
 from graphbench.measurements import EVENT_TIMERS
 from graphbench.step_records import GapOpKind, StepPhase, StepRecord, StepRow
@@ -24,7 +25,7 @@ _KIND_WORDS: Final[tuple[tuple[GapOpKind, str], ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepPart:
+class StepPart(ShownRow):
     """Some rows of a step added up. Times in nanoseconds; `None` where no row has one, `missing` counts those without.
 
     Parts and rests, which no row explains, add up to the total. What is `of which` and `user phase` is among them.

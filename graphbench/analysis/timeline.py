@@ -15,11 +15,15 @@ _HOST, _SYNC = TIMELINE_KINDS.index("host"), TIMELINE_KINDS.index("sync")
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A stretch in which no device worked: `before` and `behind` are the rows of the work at its ends, -1 for none."""
+    """A stretch in which no device worked: `before` and `behind` are the rows of the work at its ends, -1 for none.
+
+    It begins `start_ns` behind the step's start.
+    """
 
     ns: float
     before: int
     behind: int
+    start_ns: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,7 @@ def idle_stretches(timeline: Timeline) -> tuple[Idle, ...] | None:
             continue
         worked = True
         if start_ns > end_ns:
-            found.append(Idle(start_ns - end_ns, before=row, behind=behind))
+            found.append(Idle(start_ns - end_ns, before=row, behind=behind, start_ns=end_ns))
         if start_ns + duration_ns >= end_ns:
             end_ns, behind = start_ns + duration_ns, row
     return tuple(found) if worked else None

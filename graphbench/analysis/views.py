@@ -12,6 +12,7 @@ from graphbench.analysis.device import DeviceFacts
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.roofline import Ceilings, Limit
 from graphbench.analysis.shares import TIMED_KINDS
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.stats import Summary
 from graphbench.analysis.traffic import node_limit
 from graphbench.errors import UsageError
@@ -33,7 +34,7 @@ _DTYPES: tuple[tuple[str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
+class NodeRow(ShownRow):
     """One node. Times in nanoseconds; `share` is the fraction of all nodes' isolated forward medians.
 
     `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed from

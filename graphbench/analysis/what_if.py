@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from graphbench import markup
 from graphbench.analysis.compiled_costs import kernel_parts
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.matching import folded, is_meant, unmatched
@@ -79,6 +80,10 @@ class WhatIf:
 
     def __str__(self) -> str:
         return "\n".join(map(clean, self.lines()))
+
+    def _repr_html_(self) -> str:
+        first, *others = self.lines()
+        return markup.block([markup.line(first, strong=True), *map(markup.line, others)])
 
     def lines(self) -> Iterator[str]:
         """The prediction in words, one sentence a line."""

@@ -339,6 +339,20 @@ def emit(text: str, color: ColorChoice = "never") -> None:
         raise GraphbenchError(f"cannot write to standard output: {error.strerror}", subject="stdout") from error
 
 
+def refuse_page_on_screen(instead: str) -> None:
+    """Refuse to print a page of some MiB where nobody could read it.
+
+    Raises:
+        UsageError: standard output is a terminal; the hint is the command line to use instead.
+    """
+    if sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError(
+            "--format html on a terminal: a page is for a browser",
+            hint=f"write it into a file: {instead}",
+            subject="--format",
+        )
+
+
 def silence_stdout() -> None:
     """Let what is still buffered go nowhere, or the interpreter would complain of it on exit."""
     with contextlib.suppress(OSError, ValueError):

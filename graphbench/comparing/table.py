@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from graphbench.analysis.implementations import ImplementationRow
 from graphbench.records import Environment, Policy
-from graphbench.report.compare_table import render_implementations
+from graphbench.report.cells import Grid
+from graphbench.report.compare_table import implementation_parts
+from graphbench.report.grid import text_of
+from graphbench.report.html.fragment import parts_fragment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,13 @@ class ImplementationTable:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return render_implementations(
+        return text_of(self._parts())
+
+    def _repr_html_(self) -> str:
+        return parts_fragment(self._parts())
+
+    def _parts(self) -> list[str | Grid]:
+        return implementation_parts(
             self.rows, device=self.device, policy=self.policy, environment=self.environment, notes=self.notes
         )
 

@@ -30,7 +30,10 @@ from graphbench.measuring.step import WARMUP_STEPS, profile_step
 from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE, ProfileRecord
 from graphbench.report.base import DEFAULT_WIDTH
-from graphbench.report.configurations_table import render_configurations
+from graphbench.report.cells import Grid
+from graphbench.report.configurations_table import configuration_parts
+from graphbench.report.grid import text_of
+from graphbench.report.html.fragment import parts_fragment
 from graphbench.session import Session
 
 NO_ORDER = "every configuration failed: nothing was timed"
@@ -55,14 +58,19 @@ class Configurations:
 
     def text(self, *, width: int = DEFAULT_WIDTH) -> str:
         """The tables as text, in lines of at most `width` characters."""
-        return render_configurations(
+        return text_of(self._parts(), width)
+
+    def _repr_html_(self) -> str:
+        return parts_fragment(self._parts())
+
+    def _parts(self) -> list[str | Grid]:
+        return configuration_parts(
             self.rows,
             nodes_across(self.profiles),
             subject=self.subject,
             policy=None if self.table is None else self.table.policy,
             environment=None if self.table is None else self.table.environment,
             notes=self.notes,
-            width=width,
         )
 
 

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from graphbench.analysis.replacements import ReplacementRow
 from graphbench.records import Environment, Policy
-from graphbench.report.replacement_table import render_replacement
+from graphbench.report.cells import Grid
+from graphbench.report.grid import text_of
+from graphbench.report.html.fragment import parts_fragment
+from graphbench.report.replacement_table import replacement_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,13 @@ class Replacement:
         raise KeyError(setting)
 
     def __str__(self) -> str:
-        return render_replacement(
+        return text_of(self._parts())
+
+    def _repr_html_(self) -> str:
+        return parts_fragment(self._parts())
+
+    def _parts(self) -> list[str | Grid]:
+        return replacement_parts(
             self.rows,
             nodes=self.nodes,
             candidate=self.candidate,

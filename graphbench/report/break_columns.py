@@ -1,4 +1,4 @@
-"""The columns of the table of graph breaks, which only CSV has: text tells each break in lines of its own."""
+"""The columns of the table of graph breaks, for CSV and pages: text tells each break in lines of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from graphbench.analysis.break_costs import BreakCost, BreakRow
 from graphbench.report.column import Column
+from graphbench.report.names import shorten_head, shorten_tail
+from graphbench.step_records import Recompile
 
 
 def _of_cost(pick: Callable[[BreakCost], object]) -> Callable[[BreakRow], object]:
@@ -24,19 +26,46 @@ def _counted(pairs: tuple[tuple[str, int], ...]) -> str:
 BREAK_COLUMNS: tuple[Column[BreakRow], ...] = (
     Column(name="kind", key="kind", kind="text", get=lambda row: row.graph_break.kind),
     Column(name="region", key="region", kind="text", get=lambda row: row.graph_break.region or ""),
-    Column(name="source", key="source", kind="text", get=_where),
-    Column(name="reason", key="reason", kind="text", get=lambda row: row.graph_break.reason),
-    Column(name="cause", key="cause", kind="text", get=lambda row: row.graph_break.cause),
-    Column(name="hint", key="hint", kind="text", get=lambda row: row.graph_break.hint),
-    Column(name="count", key="count", kind="number", get=lambda row: row.graph_break.count),
-    Column(name="place", key="place", kind="text", get=_of_cost(lambda cost: cost.place)),
-    Column(name="separates", key="separates", kind="text", get=_of_cost(lambda cost: " | ".join(cost.separates))),
+    Column(name="source", key="source", kind="text", get=_where, shorten=shorten_tail),
+    Column(
+        name="reason",
+        key="reason",
+        kind="text",
+        get=lambda row: row.graph_break.reason,
+        shrink=30,
+        shorten=shorten_head,
+    ),
+    Column(name="cause", key="cause", kind="text", get=lambda row: row.graph_break.cause, shown="wide"),
+    Column(name="hint", key="hint", kind="text", get=lambda row: row.graph_break.hint, shown="wide"),
+    Column(name="count", key="count", kind="number", get=lambda row: row.graph_break.count, shown="several"),
+    Column(name="place", key="place", kind="text", get=_of_cost(lambda cost: cost.place), shown="wide"),
+    Column(
+        name="separates",
+        key="separates",
+        kind="text",
+        get=_of_cost(lambda cost: " | ".join(cost.separates)),
+        shown="wide",
+    ),
     Column(name="ops", key="ops", kind="number", get=_of_cost(lambda cost: cost.calls)),
-    Column(name="launches", key="launches", kind="number", get=_of_cost(lambda cost: cost.launches)),
+    Column(name="launches", key="launches", kind="number", get=_of_cost(lambda cost: cost.launches), shown="wide"),
     Column(name="time", key="time", kind="time", get=_of_cost(lambda cost: cost.time_ns)),
     Column(name="idle", key="idle", kind="time", get=_of_cost(lambda cost: cost.idle_ns)),
     Column(name="host", key="host", kind="time", get=_of_cost(lambda cost: cost.host_ns)),
-    Column(name="copied", key="copied_bytes", kind="text", get=_of_cost(lambda cost: _counted(cost.copied))),
-    Column(name="syncs", key="syncs", kind="text", get=_of_cost(lambda cost: _counted(cost.syncs))),
-    Column(name="no cost", key="no_cost_reason", kind="text", get=lambda row: row.reason),
+    Column(
+        name="copied", key="copied_bytes", kind="text", get=_of_cost(lambda cost: _counted(cost.copied)), shown="wide"
+    ),
+    Column(name="syncs", key="syncs", kind="text", get=_of_cost(lambda cost: _counted(cost.syncs)), shown="wide"),
+    Column(name="no cost", key="no_cost_reason", kind="text", get=lambda row: row.reason, shown="wide"),
+)
+
+RECOMPILE_COLUMNS: tuple[Column[Recompile], ...] = (
+    Column(name="compile id", key="compile_id", kind="text", get=lambda row: row.compile_id),
+    Column(name="region", key="region", kind="text", get=lambda row: row.region or ""),
+    Column(
+        name="source",
+        key="source",
+        kind="text",
+        get=lambda row: f"{row.source.file}:{row.source.line}" if row.source else "",
+    ),
+    Column(name="guard", key="guard", kind="text", get=lambda row: row.guard),
 )

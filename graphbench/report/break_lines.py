@@ -31,7 +31,7 @@ def break_lines(record: ProfileRecord, digest: Digest | None = None, *, wide: bo
     `wide` lists every break, and their texts in full.
     """
     if is_op_list(record):
-        return list(_notes(record))
+        return list(note_lines(record))
     times = sum(entry.count for entry in record.breaks)
     often = f" ({times} times in all)" if times > len(record.breaks) else ""
     lines = [f"graph breaks: {len(record.breaks) or 'none'}{often}; recompiles: {len(record.recompiles)}"]
@@ -42,7 +42,7 @@ def break_lines(record: ProfileRecord, digest: Digest | None = None, *, wide: bo
     if len(shown) < len(rows):
         lines.append(f"  and {count_text(len(rows) - len(shown), 'cheaper break')}; wide lists them")
     lines += [f"  {_recompile(entry, _whole if wide else _short)}" for entry in record.recompiles]
-    return lines + list(_notes(record))
+    return lines + list(note_lines(record))
 
 
 def _break(number: int | None, row: BreakRow, cut: Callable[[str], str]) -> Iterator[str]:
@@ -104,7 +104,8 @@ def _whole(text: str) -> str:
     return clean(" ".join(text.split()))
 
 
-def _notes(record: ProfileRecord) -> Iterator[str]:
+def note_lines(record: ProfileRecord) -> Iterator[str]:
+    """What the profile, its step and its regions note; what several regions note is told once."""
     told_first = (note for note in record.notes if not note.startswith(TOLD_FIRST))
     for note in [*told_first, *(record.step.notes if record.step else ())]:
         yield f"note: {clean(note)}"

@@ -49,13 +49,18 @@ class Column(Generic[RowT_contra]):
         return self.key + {"time": "_ns", "fraction": "_percent"}.get(self.kind, "")
 
     @property
-    def word(self) -> str:
-        """Its header in one line and lower case, as a reader would type it: `in-graph`, `p90/p50`, `max diff`."""
+    def title(self) -> str:
+        """Its header in one line: `in-graph`, `p90/p50`, `max diff`, `kern.`."""
         head, hyphen, tail = self.name.partition("-\n")
         if hyphen:  # of the word itself, or because it is broken there: the key has no breaks
             parted = f"{head.split()[-1]}_{tail.split()[0]}".casefold() in self.key
             head = f"{head}{'-' if parted else ''}{tail}"
-        return head.replace("/\n", "/").replace("\n", " ").rstrip(".").casefold()
+        return head.replace("/\n", "/").replace("\n/", "/").replace("\n", " ")
+
+    @property
+    def word(self) -> str:
+        """Its header in one line and lower case, as a reader would type it."""
+        return self.title.rstrip(".").casefold()
 
 
 def sort_keys(columns: tuple[Column[RowT], ...], cost: str) -> Mapping[str, Callable[[RowT], object]]:

@@ -167,7 +167,7 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="reason", key="reason", kind="text", get=lambda row: "; ".join(row.reasons), shown="csv"),
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
-    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
+    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful, shown="csv"),
     *of_one_call((COUNT_COLUMN, *LAUNCH_COLUMNS, *CONFIG_COLUMNS)),
 )
 

@@ -8,10 +8,10 @@ from graphbench.analysis.implementations import ImplementationRow, clocks_apart
 from graphbench.analysis.stats import Summary
 from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy
-from graphbench.report.base import DEFAULT_WIDTH
+from graphbench.report.cells import Grid
 from graphbench.report.column import Column
 from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong
-from graphbench.report.grid import build, draw, wrap
+from graphbench.report.grid import build
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.names import shorten_tail
 from graphbench.units import MISSING
@@ -52,16 +52,15 @@ IMPLEMENTATION_COLUMNS: tuple[Column[ImplementationRow], ...] = (
 )
 
 
-def render_implementations(
+def implementation_parts(
     rows: Sequence[ImplementationRow],
     *,
     device: str,
     policy: Policy,
     environment: Environment,
     notes: Sequence[str] = (),
-    width: int = DEFAULT_WIDTH,
-) -> str:
-    """The comparison's text, ending with a line break; rows in the order given.
+) -> list[str | Grid]:
+    """What is told of a comparison: lines, its title first, and its table; rows in the order given.
 
     Args:
         rows: what was compared, the baseline first.
@@ -69,20 +68,18 @@ def render_implementations(
         policy: the budget of a whole row.
         environment: what it ran on.
         notes: what else a reader must know.
-        width: of a line, in characters.
     """
     without = ("host",) if policy.timer == "wallclock" else ()  # on the CPU it is the same time
-    lines = [
+    return [
         f"graphbench comparison of {len(rows)} implementation{'s' if len(rows) > 1 else ''} on {clean(device)}",
         _where(environment),
         _how(policy, environment),
         *timer_lines(policy.timer),
         "",
-        draw(build(IMPLEMENTATION_COLUMNS, rows, wide=False, without=without), width),
+        build(IMPLEMENTATION_COLUMNS, rows, wide=False, without=without),
         *_remarks(rows),
         *(f"note: {clean(note)}" for note in notes),
     ]
-    return wrap(lines, width)
 
 
 def _where(environment: Environment) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from graphbench.analysis.configurations import ConfigurationRow, NodeAcross, NodesAcross
 from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy
-from graphbench.report.base import DEFAULT_WIDTH
+from graphbench.report.cells import Grid
 from graphbench.report.column import Column
 from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong
-from graphbench.report.grid import build, draw, wrap
+from graphbench.report.grid import build
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.names import shorten_tail
 from graphbench.units import MISSING
@@ -53,7 +53,7 @@ CONFIGURATION_COLUMNS: tuple[Column[ConfigurationRow], ...] = (
 )
 
 
-def render_configurations(
+def configuration_parts(
     rows: Sequence[ConfigurationRow],
     nodes: NodesAcross,
     *,
@@ -61,9 +61,8 @@ def render_configurations(
     policy: Policy | None,
     environment: Environment | None,
     notes: Sequence[str] = (),
-    width: int = DEFAULT_WIDTH,
-) -> str:
-    """The text of a comparison of configurations, ending with a line break.
+) -> list[str | Grid]:
+    """What is told of a comparison of configurations: lines, its title first, and its tables.
 
     Args:
         rows: one per configuration, in the order asked for.
@@ -72,9 +71,10 @@ def render_configurations(
         policy: the budget of one configuration's step; `None` where none could be timed.
         environment: what it ran on, likewise.
         notes: what else a reader must know.
-        width: of a line, in characters.
     """
-    lines = [f"graphbench configurations of {clean(subject) or 'a model'}: {clean(', '.join(r.name for r in rows))}"]
+    lines: list[str | Grid] = [
+        f"graphbench configurations of {clean(subject) or 'a model'}: {clean(', '.join(r.name for r in rows))}"
+    ]
     if policy is not None and environment is not None:
         where = [f"torch {environment.torch}", environment.gpu, f"{environment.cpu}, {environment.num_threads} threads"]
         order = "each step timed twice, in order and then in reverse, with half the budget each time"
@@ -83,10 +83,10 @@ def render_configurations(
             f"{policy_text(policy, environment)} | {order}",
             *timer_lines(policy.timer),
         ]
-    lines += ["", draw(build(CONFIGURATION_COLUMNS, rows, wide=False), width), *_remarks(rows)]
+    lines += ["", build(CONFIGURATION_COLUMNS, rows, wide=False), *_remarks(rows)]
     if nodes.rows:
-        lines += ["", *_node_lines(nodes, width)]
-    return wrap([*lines, *(f"note: {clean(note)}" for note in (*notes, *nodes.notes))], width)
+        lines += ["", *_node_parts(nodes)]
+    return [*lines, *(f"note: {clean(note)}" for note in (*notes, *nodes.notes))]
 
 
 def _remarks(rows: Sequence[ConfigurationRow]) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _remarks(rows: Sequence[ConfigurationRow]) -> Iterator[str]:
         yield f"timed as a whole only: {', '.join(whole)}"
 
 
-def _node_lines(nodes: NodesAcross, width: int) -> Iterator[str]:
+def _node_parts(nodes: NodesAcross) -> Iterator[str | Grid]:
     shown = nodes.rows[:SHOWN_NODES]
     rest = nodes.rows[SHOWN_NODES:]
     table = list(shown)
@@ -130,7 +130,7 @@ def _node_lines(nodes: NodesAcross, width: int) -> Iterator[str]:
         ),
         Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_tail),
     ]
-    yield draw(build(columns, table, wide=False), width)
+    yield build(columns, table, wide=False)
 
 
 def _time(index: int) -> Callable[[NodeAcross], object]:

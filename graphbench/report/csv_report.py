@@ -24,6 +24,7 @@ from graphbench.report.groups_table import GROUP_COLUMNS, checked_grouping, show
 from graphbench.report.node_columns import NODE_COLUMNS, node_sort_keys
 from graphbench.report.opportunities_table import OPPORTUNITY_COLUMNS
 from graphbench.report.step_table import PLACE_COLUMNS, STEP_COLUMNS
+from graphbench.report.values import Value, plain_value
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -58,14 +59,14 @@ class CsvReporter:
                     hint="leave out one of the two",
                     subject="table",
                 )
-            return _write(GROUP_COLUMNS, shown_groups(record, grouping, sort, top)[1])
+            return csv_text(GROUP_COLUMNS, shown_groups(record, grouping, sort, top)[1])
         if table == "nodes":
-            return _write(NODE_COLUMNS, sort_rows(node_rows(record), node_sort_keys(), sort, top))
+            return csv_text(NODE_COLUMNS, sort_rows(node_rows(record), node_sort_keys(), sort, top))
         if table == "fusions":
-            rows = all_fusion_rows(record)
-            return _write(FUSION_COLUMNS, sort_rows(rows, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), sort, top))
+            keys = sort_keys(FUSION_COLUMNS, "all_calls_fused_p50")
+            return csv_text(FUSION_COLUMNS, sort_rows(all_fusion_rows(record), keys, sort, top))
         if table == "opportunities":
-            return _write(OPPORTUNITY_COLUMNS, opportunities(record)[:top])
+            return csv_text(OPPORTUNITY_COLUMNS, opportunities(record)[:top])
         if table in _OTHER_TABLES:
             return _step_table(record, table, sort, top)
         known = ", ".join(("nodes", "fusions", *_OTHER_TABLES))
@@ -77,22 +78,18 @@ def _step_table(record: ProfileRecord, table: str, sort: str, top: int | None) -
     step = record.step
     if table == "gaps":
         rows = gap_rows(step) if step else []
-        return _write(GAP_COLUMNS, sort_rows(rows, sort_keys(GAP_COLUMNS, "in_graph"), sort, top))
+        return csv_text(GAP_COLUMNS, sort_rows(rows, sort_keys(GAP_COLUMNS, "in_graph"), sort, top))
     if table == "places":
-        return _write(PLACE_COLUMNS, (place_rows(step) if step else [])[:top])
+        return csv_text(PLACE_COLUMNS, (place_rows(step) if step else [])[:top])
     if table == "step":
-        return _write(STEP_COLUMNS, (step_parts(step) if step else [])[:top])
-    return _write(BREAK_COLUMNS, break_rows(record)[:top])
+        return csv_text(STEP_COLUMNS, (step_parts(step) if step else [])[:top])
+    return csv_text(BREAK_COLUMNS, break_rows(record)[:top])
 
 
 def csv_text(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
     """A table of every column as CSV, header line included."""
-    return _write(columns, rows)
-
-
-def _write(columns: Sequence[Column[RowT]], rows: Sequence[RowT]) -> str:
     lines = [[column.csv_name for column in columns]]
-    lines += [[_cell(column, column.get(row)) for column in columns] for row in rows]
+    lines += [[_cell(plain_value(column, row)) for column in columns] for row in rows]
     return "".join(f"{','.join(map(_quoted, line))}\n" for line in lines)
 
 
@@ -102,12 +99,13 @@ def _quoted(cell: str) -> str:
     return f'"{doubled}"' if doubled != cell or "," in cell or ";" in cell else cell
 
 
-def _cell(column: Column[RowT], value: object) -> str:
+def _cell(value: Value) -> str:
     if value is None:
         return ""
-    if isinstance(value, (int, float)) and column.kind != "text":
-        number = 100 * value if column.kind == "fraction" else value
-        return repr(int(number) if float(number).is_integer() else float(number))
-    text = clean(str(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(int(value) if float(value).is_integer() else float(value))
+    text = clean(value)
     # A spreadsheet runs a cell that starts so as a formula; the apostrophe makes it text.
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

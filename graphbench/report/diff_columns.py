@@ -166,3 +166,10 @@ GROUP_DIFF_COLUMNS: tuple[Column[GroupDiffRow], ...] = (
     ),
     Column(name="left out", key="left_out", kind="number", get=lambda row: row.left_out, shown="nonzero"),
 )
+
+ENVIRONMENT_COLUMNS: tuple[Column[tuple[str, str, str]], ...] = (
+    Column(name="what", key="what", kind="text", get=lambda row: row[0]),
+    Column(name="before", key="before", kind="text", get=lambda row: row[1]),
+    Column(name="after", key="after", kind="text", get=lambda row: row[2]),
+)
+"""What differs around two profiles: its name, before, after."""

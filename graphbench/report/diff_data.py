@@ -21,6 +21,7 @@ from graphbench.report.diff_columns import (
     TOTAL_COLUMNS,
 )
 from graphbench.report.diff_words import headline
+from graphbench.report.values import plain_value
 
 _COLUMNS: Mapping[str, Sequence[Column[Any]]] = MappingProxyType(
     {"totals": TOTAL_COLUMNS, "nodes": DIFF_COLUMNS, "fusions": FUSION_DIFF_COLUMNS, "gaps": GAP_DIFF_COLUMNS}
@@ -64,7 +65,7 @@ def json_diff(result: Diff) -> str:
         "environment": [{"what": what, "before": old, "after": new} for what, old, new in result.environment],
     }
     tables = {
-        name: [{column.csv_name: column.get(row) for column in _COLUMNS[name]} for row in rows]
+        name: [{column.csv_name: plain_value(column, row) for column in _COLUMNS[name]} for row in rows]
         for name, rows in _rows(result).items()
     }
     return json.dumps(told | tables, indent=1) + "\n"

@@ -36,6 +36,8 @@ from graphbench.units import count_text
 RowT = TypeVar("RowT")
 SHOWN_ROWS = 100
 """Rows of a table that are shown unless asked for otherwise: who compares wants what changed most."""
+GAPS_ABOUT = "times of all calls in one recorded step each, verdicts of one call alone"
+REPEATS = "= repeats the measurements of an equal node, and is counted with it"
 
 
 def render_diff(
@@ -98,7 +100,7 @@ def _nodes(result: Diff, top: int | None, width: int, *, every: bool) -> list[st
     lines += [_draw(DIFF_COLUMNS, shown, width)] if shown else []
     lines += [hidden_line(result.rows, rows, "node")]
     if any(row.repeats for row in shown):
-        lines.append("= repeats the measurements of an equal node, and is counted with it")
+        lines.append(REPEATS)
     return ["", *(line for line in lines if line)]
 
 
@@ -119,9 +121,8 @@ def _gaps(result: Diff, top: int | None, width: int, *, every: bool) -> list[str
         return []
     rows = [row for row in result.gaps if every or row.verdict not in ("same", "unclear")]
     shown = by_change(rows, top)
-    about = "; times of all calls in one recorded step each, verdicts of one call alone"
     reasons = Counter(row.reason for row in result.gaps if row.reason)
-    lines = [_title("Gap ops", shown, rows, about)]
+    lines = [_title("Gap ops", shown, rows, f"; {GAPS_ABOUT}")]
     lines += [_draw(GAP_DIFF_COLUMNS, shown, width)] if shown else []
     lines += [hidden_line(result.gaps, rows, "gap op")]
     lines += [f"– {clean(reason)}: {count_text(times, 'gap op')}" for reason, times in reasons.items()]

@@ -92,7 +92,7 @@ GAP_COLUMNS: tuple[Column[GapRow], ...] = (
     Column(name="reason", key="reason", kind="text", get=lambda row: "; ".join(row.reasons), shown="csv"),
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
-    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
+    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful, shown="csv"),
 )
 
 LEAVE: Final = ("launches", "host", "autograd", "autograd_node", "kind", "outputs", "copied", "isolated_p50", "share")

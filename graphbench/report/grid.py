@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from graphbench.plaintext import clean, clean_lines, quoted
+from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.cells import Grid, fit, padded, widths
 from graphbench.report.column import Column, Kind
 from graphbench.units import TimeUnit, format_number, format_ratio, format_time, time_unit
@@ -34,33 +35,62 @@ def build(
             all columns were asked for (`wide`).
     """
     grid = Grid(headers=[], rows=[[] for _ in rows], aligns=[], shrink=[], shorten=[], words=[], leave=[])
+    shown = shown_values(columns, rows, wide=wide, without=without)
+    unit = table_unit(shown)
+    for column, values in shown:
+        in_unit = column_unit(column, unit)
+        grid.headers.append(f"{column.name}\n{in_unit}" if in_unit else column.name)
+        grid.aligns.append(column.align)
+        grid.words.append(column.word + "." * column.name.endswith("."))
+        grid.leave.append(leave.index(column.key) if column.key in leave and not wide else None)
+        grid.shrink.append(column.shrink if column.kind == "text" else None)
+        grid.shorten.append(column.shorten if column.kind == "text" else None)
+        for line, cell in zip(grid.rows, cell_texts(column, rows, values, unit), strict=True):
+            line.append(cell)
+    return grid
+
+
+def shown_values(
+    columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, wide: bool = False, without: Sequence[str] = ()
+) -> list[tuple[Column[RowT], list[object]]]:
+    """The columns that a table of these rows shows, each with what stands in its cells."""
     shown = []
     for column in columns:
         if column.shown == "csv" or (column.shown == "wide" and not wide) or column.key in without:
             continue
-        values = [(column.brief or column.get)(row) for row in rows]
+        values = brief_values(column, rows)
         if not rows or _says_something(column, values):
             shown.append((column, values))
-    unit = time_unit(
+    return shown
+
+
+def brief_values(column: Column[RowT], rows: Sequence[RowT]) -> list[object]:
+    """What stands in a column's cells: shorter than what CSV lists, where a column knows how."""
+    return [(column.brief or column.get)(row) for row in rows]
+
+
+def table_unit(shown: Sequence[tuple[Column[RowT], Sequence[object]]]) -> TimeUnit:
+    """The one unit of all times of a table."""
+    return time_unit(
         value
         for column, values in shown
         if column.kind == "time"
         for value in values
         if isinstance(value, (int, float))
     )
-    for column, values in shown:
-        header, cells = _cells(column, values, unit)
-        if column.marks is not None:
-            cells = [column.marks(row) + cell for row, cell in zip(rows, cells, strict=True)]
-        grid.headers.append(header)
-        grid.aligns.append(column.align)
-        grid.words.append(column.word + "." * column.name.endswith("."))
-        grid.leave.append(leave.index(column.key) if column.key in leave and not wide else None)
-        grid.shrink.append(column.shrink if column.kind == "text" else None)
-        grid.shorten.append(column.shorten if column.kind == "text" else None)
-        for line, cell in zip(grid.rows, cells, strict=True):
-            line.append(cell)
-    return grid
+
+
+def column_unit(column: Column[RowT], unit: TimeUnit) -> str:
+    """What a column's numbers are in, where its name does not say it."""
+    return {"time": str(unit), "fraction": "%"}.get(column.kind, "")
+
+
+def cell_texts(column: Column[RowT], rows: Sequence[RowT], values: Sequence[object], unit: TimeUnit) -> list[str]:
+    """A column's cells, with the marks of their rows."""
+    cells = [column.missing if value is None else _cell(column.kind, value, unit) for value in values]
+    if column.marks is None:
+        return cells
+    return [column.marks(row) + cell for row, cell in zip(rows, cells, strict=True)]
 
 
 def _says_something(column: Column[RowT], values: Sequence[object]) -> bool:
@@ -124,14 +154,13 @@ def wrap(lines: Sequence[str], width: int) -> str:
     return "\n".join(wrapped) + "\n"
 
 
+def text_of(parts: Sequence[str | Grid], width: int = DEFAULT_WIDTH) -> str:
+    """Prose and tables as one text that is safe to print, ending with a line break."""
+    return wrap([draw(part, width) if isinstance(part, Grid) else part for part in parts], width)
+
+
 def _wrapped(prose: str, width: int) -> list[str]:
     return textwrap.wrap(prose, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-
-
-def _cells(column: Column[RowT], values: Sequence[object], unit: TimeUnit) -> tuple[str, list[str]]:
-    name = f"{column.name}\n{unit}" if column.kind == "time" else column.name
-    name = f"{column.name}\n%" if column.kind == "fraction" else name
-    return name, [column.missing if value is None else _cell(column.kind, value, unit) for value in values]
 
 
 def _cell(kind: Kind, value: object, unit: TimeUnit) -> str:

@@ -111,7 +111,7 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="reason", key="reason", kind="text", get=lambda row: row.reason, shown="csv"),
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),
     Column(name="same as", key="shared_with", kind="text", get=lambda row: row.shared_with or "", shown="csv"),
-    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful or "", shown="csv"),
+    Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful, shown="csv"),
     Column(name="bwd state", key="backward_state", kind="text", get=lambda row: row.backward.status, shown="csv"),
     Column(name="bwd reason", key="backward_reason", kind="text", get=lambda row: row.backward.reason, shown="csv"),
     Column(

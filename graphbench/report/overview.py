@@ -31,16 +31,12 @@ def totals_table(summary: ProfileSummary, timer: TimerName) -> tuple[list[str], 
 
     Columns for which no row has a value are left out, and so is the phase where there is only one.
     """
-    # On the CPU busy time is wall time, and the plain run's is taken without any instrument.
-    on_cpu = timer == "wallclock"
-    walls = [line for line in summary.before_after if line.basis == "wall"]
-    hidden = "wall" if on_cpu or all(line.eager_ns is line.compiled_ns is None for line in walls) else None
-    lines = [line for line in summary.before_after if line.basis != hidden]
+    lines = totals_lines(summary, timer)
     headers = ["", "", "eager", "unfused", "compiled", "saved", "speedup"]
     rows = [
         [
             line.part if position == 0 or lines[position - 1].part != line.part else "",
-            _basis(line, timer),
+            basis_text(line, timer),
             *map(format_duration, (line.eager_ns, line.unfused_ns, line.compiled_ns, line.saved_ns)),
             format_ratio(line.speedup),
         ]
@@ -49,6 +45,15 @@ def totals_table(summary: ProfileSummary, timer: TimerName) -> tuple[list[str], 
     without = {0} if all(line.part == "forward" for line in lines) else set()
     without |= {3} if all(line.unfused_ns is None for line in lines) else set()
     return _without(headers, without), [_without(row, without) for row in rows]
+
+
+def totals_lines(summary: ProfileSummary, timer: TimerName) -> list[BeforeAfter]:
+    """The lines of the before/after table: without wall times where nobody took them, or where busy time is one."""
+    # On the CPU busy time is wall time, and the plain run's is taken without any instrument.
+    on_cpu = timer == "wallclock"
+    walls = [line for line in summary.before_after if line.basis == "wall"]
+    hidden = "wall" if on_cpu or all(line.eager_ns is line.compiled_ns is None for line in walls) else None
+    return [line for line in summary.before_after if line.basis != hidden]
 
 
 def totals_aligns(headers: Sequence[str]) -> list[str]:
@@ -60,7 +65,7 @@ def _without(cells: Sequence[str], positions: Container[int]) -> list[str]:
     return [cell for position, cell in enumerate(cells) if position not in positions]
 
 
-def _basis(line: BeforeAfter, timer: TimerName) -> str:
+def basis_text(line: BeforeAfter, timer: TimerName) -> str:
     """What the times of a line are; a sum that is not of all rows says of how many."""
     if line.basis == "wall":
         return "wall (no instrument)"

@@ -6,6 +6,7 @@ import reprlib
 
 from graphbench.analysis.diff import Diff
 from graphbench.analysis.diff_fusions import FusionDiffRow
+from graphbench.analysis.diff_gaps import GapDiffRow
 from graphbench.analysis.diff_rows import DiffRow
 from graphbench.analysis.diff_totals import DiffTotal
 from graphbench.analysis.group_by import DIFF_GROUP_BY, DiffGroupBy
@@ -13,31 +14,38 @@ from graphbench.arguments import check_type
 from graphbench.errors import UsageError
 from graphbench.report.diff_markdown import SHOWN, markdown_diff
 from graphbench.report.diff_table import SHOWN_ROWS, render_diff
+from graphbench.report.profile_rows import diff_fusions, diff_gaps, diff_nodes, diff_totals
+from graphbench.report.row_view import Rows
 
 
 class ProfileDiff:
     """Two profiles joined on regions, nodes and fusions. Printing it gives the tables; `result` is all of it as data.
 
-    Times in the rows are nanoseconds, bytes bytes.
+    Times in the rows are nanoseconds, bytes bytes; each kind of row is a table with `to_pandas()` and `to_csv()`.
     """
 
     def __init__(self, result: Diff) -> None:
         self.result = result
 
     @property
-    def rows(self) -> tuple[DiffRow, ...]:
+    def nodes(self) -> Rows[DiffRow]:
         """Nodes of either profile, forward and backward."""
-        return self.result.rows
+        return diff_nodes(self.result)
 
     @property
-    def fusions(self) -> tuple[FusionDiffRow, ...]:
+    def fusions(self) -> Rows[FusionDiffRow]:
         """Kernels of either profile, joined by the nodes that they execute and differentiate."""
-        return self.result.fusions
+        return diff_fusions(self.result)
 
     @property
-    def totals(self) -> tuple[DiffTotal, ...]:
+    def gaps(self) -> Rows[GapDiffRow]:
+        """Gap ops of either profile's recorded step."""
+        return diff_gaps(self.result)
+
+    @property
+    def totals(self) -> Rows[DiffTotal]:
         """Whole uninstrumented runs."""
-        return self.result.totals
+        return diff_totals(self.result)
 
     def table(self, *, top: int | None = SHOWN_ROWS, every: bool = False, group_by: DiffGroupBy | None = None) -> str:
         """The tables as text.
@@ -65,8 +73,24 @@ class ProfileDiff:
         """
         return markdown_diff(self.result, top=_checked_top(top), group_by=_checked_group(group_by))
 
+    def html(self) -> str:
+        """The comparison as a page: one HTML file with every row of both sides, that loads nothing from elsewhere.
+
+        Raises:
+            SetupError: jinja2 or plotly is not installed.
+        """
+        from graphbench.report.html.diff_page import diff_page
+        from graphbench.report.html.render import render_page
+
+        return render_page(diff_page(self.result))
+
     def __str__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        from graphbench.report.html.fragment import diff_fragment
+
+        return diff_fragment(self.result)
 
 
 def _checked_top(top: int | None) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -14,10 +14,10 @@ from graphbench.arguments import check_type
 from graphbench.document import read
 from graphbench.errors import UsageError
 from graphbench.report.base import DEFAULT_WIDTH
-from graphbench.report.column import Column
-from graphbench.report.csv_report import csv_text
-from graphbench.report.scaling_columns import group_columns, node_columns, plain_value, total_columns
+from graphbench.report.row_view import Rows
+from graphbench.report.scaling_columns import group_columns, node_columns, total_columns
 from graphbench.report.scaling_table import SHOWN_ROWS, headlines, markdown_scaling, render_scaling
+from graphbench.report.values import plain_value
 
 ScalingTable = Literal["nodes", "ops", "modules", "totals"]
 SCALING_TABLES: Final[tuple[ScalingTable, ...]] = ("nodes", "ops", "modules", "totals")
@@ -33,24 +33,24 @@ class ProfileScaling:
         self.result = result
 
     @property
-    def rows(self) -> tuple[NodeScaling, ...]:
+    def nodes(self) -> Rows[NodeScaling]:
         """Nodes, forward and backward, in program order."""
-        return self.result.rows
+        return Rows(self.result.rows, node_columns(self.result), what="node", index=("region", "name", "phase"))
 
     @property
-    def ops(self) -> tuple[GroupScaling, ...]:
+    def ops(self) -> Rows[GroupScaling]:
         """Sums by op type, what takes most at the largest size first."""
-        return self.result.ops
+        return Rows(self.result.ops, group_columns(self.result, "op"), what="op type", index=("group",))
 
     @property
-    def modules(self) -> tuple[GroupScaling, ...]:
+    def modules(self) -> Rows[GroupScaling]:
         """Sums by module, repeated layers as one."""
-        return self.result.modules
+        return Rows(self.result.modules, group_columns(self.result, "module"), what="module", index=("group",))
 
     @property
-    def totals(self) -> tuple[TotalScaling, ...]:
+    def totals(self) -> Rows[TotalScaling]:
         """Whole runs without labels, and their speedup."""
-        return self.result.totals
+        return Rows(self.result.totals, total_columns(self.result), what="total", index=("name",))
 
     def table(self, *, top: int | None = SHOWN_ROWS, wide: bool = False, width: int = DEFAULT_WIDTH) -> str:
         """The tables as text.
@@ -75,6 +75,17 @@ class ProfileScaling:
         """
         return markdown_scaling(self.result, top=_checked_top(top))
 
+    def html(self) -> str:
+        """Everything as a page: one HTML file that loads nothing from elsewhere.
+
+        Raises:
+            SetupError: jinja2 or plotly is not installed.
+        """
+        from graphbench.report.html.render import render_page
+        from graphbench.report.html.scaling_page import scaling_page
+
+        return render_page(scaling_page(self.result))
+
     def csv(self, table: ScalingTable = "nodes") -> str:
         """One table as CSV: every row and column, times in nanoseconds.
 
@@ -84,8 +95,7 @@ class ProfileScaling:
         Raises:
             UsageError: no such table.
         """
-        columns, rows = self._tables(table)
-        return csv_text(columns, rows)
+        return self._rows(table).to_csv()
 
     def to_json(self) -> str:
         """Everything as JSON, one object per row with the names of the CSV. A missing value is `null`."""
@@ -102,25 +112,24 @@ class ProfileScaling:
             "warnings": found.warnings,
         }
         for table in SCALING_TABLES:
-            columns, rows = self._tables(table)
-            told[table] = [{column.csv_name: plain_value(column, row) for column in columns} for row in rows]
+            rows = self._rows(table)
+            told[table] = [{column.csv_name: plain_value(column, row) for column in rows.columns} for row in rows]
         return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
 
     def __str__(self) -> str:
         return self.table()
 
-    def _tables(self, table: str) -> tuple[Sequence[Column[Any]], Sequence[Any]]:
-        found = self.result
-        tables: Mapping[str, tuple[Sequence[Column[Any]], Sequence[Any]]] = {
-            "nodes": (node_columns(found), found.rows),
-            "ops": (group_columns(found, "op"), found.ops),
-            "modules": (group_columns(found, "module"), found.modules),
-            "totals": (total_columns(found), found.totals),
-        }
-        if table not in tables:
+    def _repr_html_(self) -> str:
+        from graphbench.report.html.fragment import scaling_fragment
+
+        return scaling_fragment(self.result)
+
+    def _rows(self, table: ScalingTable) -> Rows[Any]:
+        if table not in SCALING_TABLES:
             hint = f"the tables are: {', '.join(SCALING_TABLES)}"
             raise UsageError(f"unknown table {table!r}", hint=hint, subject="table")
-        return tables[table]
+        rows: Rows[Any] = getattr(self, table)
+        return rows
 
 
 def scaling_of_files(paths: Sequence[Path], names: Sequence[str], left_out: Sequence[str] = ()) -> ProfileScaling:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from graphbench.analysis.replacements import ReplacementRow
 from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy
-from graphbench.report.base import DEFAULT_WIDTH
+from graphbench.report.cells import Grid
 from graphbench.report.column import Column
 from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong
-from graphbench.report.grid import build, draw, wrap
+from graphbench.report.grid import build
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.units import MISSING, count_text, format_duration, format_percent
 
@@ -40,7 +40,7 @@ REPLACEMENT_COLUMNS: tuple[Column[ReplacementRow], ...] = (
 )
 
 
-def render_replacement(
+def replacement_parts(
     rows: Sequence[ReplacementRow],
     *,
     nodes: Sequence[str],
@@ -49,9 +49,8 @@ def render_replacement(
     policy: Policy,
     environment: Environment,
     notes: Sequence[str] = (),
-    width: int = DEFAULT_WIDTH,
-) -> str:
-    """The text of one replacement, ending with a line break.
+) -> list[str | Grid]:
+    """What is told of one replacement: lines, its title first, and its table.
 
     Args:
         rows: alone first, then in the graph.
@@ -61,21 +60,19 @@ def render_replacement(
         policy: the budget of one implementation in one setting.
         environment: what it ran on.
         notes: what else a reader must know.
-        width: of a line, in characters.
     """
     others = f" and {count_text(len(nodes) - 1, 'equal node')}" if len(nodes) > 1 else ""
-    lines = [
+    return [
         f"graphbench replacement of {clean(nodes[0])}{others} by {clean(candidate)}",
         f"{policy_text(policy, environment)} | original and candidate timed in A B B A order",
         *timer_lines(policy.timer),
         "",
-        draw(build(REPLACEMENT_COLUMNS, rows, wide=False), width),
+        build(REPLACEMENT_COLUMNS, rows, wide=False),
         *(line for row in rows for line in _in_words(row)),
         f"predicted: {clean(how)}",
         *(line for row in rows for line in _remarks(row)),
         *(f"note: {clean(note)}" for note in notes),
     ]
-    return wrap(lines, width)
 
 
 def _in_words(row: ReplacementRow) -> Iterator[str]:

@@ -194,11 +194,5 @@ def _value_text(row: TotalScaling, index: int) -> object:
     return value if row.is_time or value is None else format_ratio(value)
 
 
-def plain_value(column: Column[RowT], row: RowT) -> object:
-    """A value as the name in CSV says: a fraction in percent."""
-    value = column.get(row)
-    return 100 * value if column.kind == "fraction" and isinstance(value, (int, float)) else value
-
-
 def _key(name: str) -> str:
     return name.replace("=", "").replace(" ", "_")

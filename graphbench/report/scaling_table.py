@@ -39,11 +39,11 @@ def render_scaling(
         wide: also what every node reads, and its part of compiled kernels.
         width: of a line, in characters.
     """
-    lines = [_title(found), *(f"  {line}" for line in set_lines(found)), *headlines(found)]
+    lines = [title(found), *(f"  {line}" for line in set_lines(found)), *headlines(found)]
     lines += [f"warning: {warning}" for warning in found.warnings]
     lines = [clean(line) for line in lines]
     lines += ["", draw(build(total_columns(found), found.totals, wide=wide), width)] if found.totals else []
-    for what, rows in _groups(found):
+    for what, rows in shown_groups(found):
         shown = rows[:top]
         lines += ["", _counted(f"By {what}", shown, rows)]
         lines += [draw(build(group_columns(found, what), shown, wide=wide), width)]
@@ -55,11 +55,11 @@ def render_scaling(
 
 def markdown_scaling(found: Scaling, *, top: int | None = SHOWN_ROWS) -> str:
     """The same as Markdown."""
-    parts = [f"### {escape(_title(found))}", bullets(set_lines(found))]
+    parts = [f"### {escape(title(found))}", bullets(set_lines(found))]
     parts += [f"**{escape(line)}**" for line in headlines(found)]
     parts += [bullets([f"warning: {warning}" for warning in found.warnings])]
     parts += [rows_table(total_columns(found), found.totals)] if found.totals else []
-    for what, rows in _groups(found):
+    for what, rows in shown_groups(found):
         parts += [
             f"#### {_counted(f'By {what}', rows[:top], rows)}",
             rows_table(group_columns(found, what), rows[:top]),
@@ -127,11 +127,12 @@ def _grows(row: NodeScaling | GroupScaling) -> str:
     return f"as n^{growth_text(row.growth)}, {share_text(row.shares)} % of the measured nodes' time"
 
 
-def _title(found: Scaling) -> str:
+def title(found: Scaling) -> str:
+    """Of what, over how many sets."""
     return f"graphbench scaling of {found.subject or 'a model'} over {len(found.labels)} sets of inputs"
 
 
-def _groups(found: Scaling) -> list[tuple[str, tuple[GroupScaling, ...]]]:
+def shown_groups(found: Scaling) -> list[tuple[str, tuple[GroupScaling, ...]]]:
     """Sums by module say nothing new where there is one."""
     groups = [("op", found.ops), ("module", found.modules)]
     return [(what, rows) for what, rows in groups if len(rows) > 1]

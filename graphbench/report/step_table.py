@@ -59,7 +59,7 @@ PLACE_COLUMNS: tuple[Column[PlaceRow], ...] = (
         name="",
         key="host_bound",
         kind="text",
-        get=lambda row: "" if row.host_bound is None else str(row.host_bound).lower(),
+        get=lambda row: row.host_bound,
         brief=lambda row: "host-bound" if row.host_bound else "",
         shown="nonzero",
     ),

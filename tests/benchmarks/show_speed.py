@@ -207,7 +207,7 @@ def measure(record: ProfileRecord, other: ProfileRecord, repeats: int) -> dict[s
         document.write(record, path)
         seconds = {"write": time.perf_counter() - start}
         document.write(other, _other(path))
-        parts = [json.loads(_python(__file__, "--parts", str(path))) for _ in range(repeats)]
+        parts = [json.loads(run_python(__file__, "--parts", str(path))) for _ in range(repeats)]
         return {
             "file_bytes": path.stat().st_size,
             **{f"{name}_s": round(value, 3) for name, value in seconds.items()},
@@ -222,7 +222,9 @@ def start(repeats: int) -> dict[str, Any]:
         path = Path(folder) / "profile.json"
         for seed, file in enumerate((path, _other(path))):
             document.write(make_profile(START_NODES, 0.0, seed), file)
-        importing = [name for name in COMMANDS if _python("-c", IMPORTED, *_command(name, path)).split()[-1] == "True"]
+        importing = [
+            name for name in COMMANDS if run_python("-c", IMPORTED, *_command(name, path)).split()[-1] == "True"
+        ]
         return _commands(path, repeats) | {"torch_imported": importing}
 
 
@@ -249,13 +251,13 @@ def _other(path: Path) -> Path:
 def _timed(name: str, path: Path) -> tuple[float, float]:
     """Wall and CPU seconds of one command in a fresh process."""
     before, begin = os.times(), time.perf_counter()
-    _python("-m", "graphbench", *_command(name, path))
+    run_python("-m", "graphbench", *_command(name, path))
     wall_s, after = time.perf_counter() - begin, os.times()
     cpu_s = sum(getattr(after, part) - getattr(before, part) for part in ("children_user", "children_system"))
     return wall_s, cpu_s
 
 
-def _python(*arguments: str) -> str:
+def run_python(*arguments: str) -> str:
     return subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True).stdout
 
 

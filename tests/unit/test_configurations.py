@@ -12,7 +12,8 @@ from graphbench.cli.configurations import files_of, parse_names
 from graphbench.errors import UsageError
 from graphbench.measurements import Comparison
 from graphbench.records import ProfileRecord
-from graphbench.report.configurations_table import SHOWN_NODES, render_configurations
+from graphbench.report.configurations_table import SHOWN_NODES, configuration_parts
+from graphbench.report.grid import text_of
 from tests.factories import FAILED, executes, kernel, node, profile, region
 
 
@@ -105,7 +106,7 @@ def test_the_baseline_has_no_verdict() -> None:
 
 
 def rendered(*rows: ConfigurationRow, nodes: NodesAcross | None = None) -> str:
-    return render_configurations(rows, nodes or nodes_across({}), subject="Net", policy=None, environment=None)
+    return text_of(configuration_parts(rows, nodes or nodes_across({}), subject="Net", policy=None, environment=None))
 
 
 def test_a_wrong_result_is_told() -> None:

@@ -204,7 +204,8 @@ def test_the_api_gives_rows_as_data_and_both_texts(result: Diff) -> None:
     found = ProfileDiff(result)
     assert str(found) == found.table() == render_diff(result)
     assert found.markdown() == markdown_diff(result)
-    assert (found.rows, found.fusions, found.totals) == (result.rows, result.fusions, result.totals)
+    assert (found.nodes, found.fusions, found.gaps) == (result.rows, result.fusions, result.gaps)
+    assert found.totals == result.totals
     assert "By shape" in found.table(group_by="shape")
 
 

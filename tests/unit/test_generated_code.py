@@ -59,7 +59,7 @@ def called_at(text: str, **changes: object) -> KernelRecord:
 
 
 def test_a_triton_kernel_has_its_source_with_the_graph_it_computes() -> None:
-    found = CODE.of(called_at("triton_poi"))
+    found = CODE.of(called_at("triton_poi_fused_relu_0.run"))
     assert found is not None
     assert found.language == "triton"
     first, *_, last = found.source.splitlines()
@@ -70,7 +70,7 @@ def test_a_triton_kernel_has_its_source_with_the_graph_it_computes() -> None:
 
 
 def test_a_call_has_the_comment_above_it_though_a_stream_is_fetched_between() -> None:
-    found = CODE.of(called_at("triton_poi"))
+    found = CODE.of(called_at("triton_poi_fused_relu_0.run"))
     assert found is not None
     assert found.call == (
         "# Topologically Sorted Source Nodes: [relu], Original ATen: [aten.relu]\n"
@@ -79,7 +79,7 @@ def test_a_call_has_the_comment_above_it_though_a_stream_is_fetched_between() ->
 
 
 def test_a_cpp_kernel_has_its_source() -> None:
-    found = CODE.of(called_at("cpp_fused_add_1"))
+    found = CODE.of(called_at("cpp_fused_add_1("))
     assert found is not None
     assert found.language == "cpp"
     assert found.source == 'extern "C" void kernel(float* out_ptr0)\n{\n}'
@@ -95,7 +95,7 @@ def test_a_library_call_has_no_source_and_a_call_of_all_its_lines() -> None:
 
 @pytest.mark.parametrize("changes", [{"line": None}, {"line": 10_000}, {"line": 0}, {"phase": "backward"}])
 def test_where_nothing_is_known_there_is_no_code(changes: dict[str, object]) -> None:
-    assert CODE.of(called_at("cpp_fused", **changes)) is None
+    assert CODE.of(called_at("cpp_fused_add_1(", **changes)) is None
 
 
 def test_the_whole_wrapper_can_be_had() -> None:

@@ -14,7 +14,8 @@ from graphbench.device_records import ClockState
 from graphbench.errors import UsageError
 from graphbench.measurements import Comparison, Measurement, Samples, TimerName
 from graphbench.records import Environment, Policy
-from graphbench.report.compare_table import render_implementations
+from graphbench.report.compare_table import implementation_parts
+from graphbench.report.grid import text_of
 
 
 def call() -> None: ...
@@ -143,8 +144,8 @@ def printed(
     *rows: ImplementationRow, policy: Policy = CUPTI, environment: Environment = GPU, notes: tuple[str, ...] = ()
 ) -> str:
     """In lines as long as they are."""
-    return render_implementations(
-        rows, device="cuda:0", policy=policy, environment=environment, notes=notes, width=1000
+    return text_of(
+        implementation_parts(rows, device="cuda:0", policy=policy, environment=environment, notes=notes), 1000
     )
 
 

@@ -8,7 +8,8 @@ from graphbench.analysis.implementations import ImplementationRow
 from graphbench.analysis.replacements import ReplacementRow, predict
 from graphbench.measurements import Comparison
 from graphbench.records import Policy
-from graphbench.report.replacement_table import render_replacement
+from graphbench.report.grid import text_of
+from graphbench.report.replacement_table import replacement_parts
 from tests.factories import differentiates, environment, executes, kernel, node, profile, region, steady
 
 POLICY = Policy(timer="wallclock", cache="warm", values="captured")
@@ -25,7 +26,9 @@ def pair(setting: str, original_ns: float, candidate_ns: float, **fields: object
 
 
 def rendered(*rows: ReplacementRow, nodes: tuple[str, ...] = ("r0/gelu",)) -> str:
-    return render_replacement(rows, nodes=nodes, candidate="fast", how="so", policy=POLICY, environment=environment())
+    return text_of(
+        replacement_parts(rows, nodes=nodes, candidate="fast", how="so", policy=POLICY, environment=environment())
+    )
 
 
 GELU = profile(

@@ -316,6 +316,6 @@ def test_by_names_the_dimension_to_go_by() -> None:
     records = [graphbench.Profile(both(batch, length)) for batch in (1, 8) for length in (16, 32)]
     found = graphbench.scaling(records, by="ids[1]")
     assert found.result.labels == ("ids=1x16", "ids=8x16", "ids=1x32", "ids=8x32")
-    (row,) = found.rows
+    (row,) = found.nodes
     assert row.growth is not None
     assert row.growth.exponent == pytest.approx(2.0)

@@ -21,12 +21,15 @@ def step(events: Sequence[Event]) -> StepRecord:
 
 def test_idle_time_lies_between_all_work_so_far_and_the_next() -> None:
     events: list[Event] = [("kernel", 0, 5.0, 10.0), ("copy", 1, 20.0, 2.0)]
-    assert idle_stretches(timeline(events)) == (Idle(5_000.0, before=0, behind=-1), Idle(5_000.0, before=1, behind=0))
+    assert idle_stretches(timeline(events)) == (
+        Idle(5_000.0, before=0, behind=-1, start_ns=0.0),
+        Idle(5_000.0, before=1, behind=0, start_ns=15_000.0),
+    )
 
 
 def test_work_inside_longer_work_of_another_stream_ends_nothing() -> None:
     events: list[Event] = [("kernel", 0, 0.0, 50.0), ("kernel", 1, 10.0, 5.0), ("memset", 1, 60.0, 1.0)]
-    assert idle_stretches(timeline(events)) == (Idle(10_000.0, before=1, behind=0),)
+    assert idle_stretches(timeline(events)) == (Idle(10_000.0, before=1, behind=0, start_ns=50_000.0),)
 
 
 def test_what_the_host_does_is_no_device_work() -> None:

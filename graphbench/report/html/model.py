@@ -15,6 +15,7 @@ from graphbench.records import KernelRecord, NodeRecord, RegionRecord
 from graphbench.report.column import Kind
 
 RowKind = Literal["node", "kernel", "gap", "break", "opportunity", "other"]
+Filter = Literal["", "choice", "any"]
 
 
 def node_id(region: RegionRecord | str, node: NodeRecord | str) -> str:
@@ -38,6 +39,8 @@ class TableColumn:
 
     `values` are what rows are sorted by and what the profile holds (times in nanoseconds, fractions from 0 to 1, `None`
     where missing); `texts` are what the cells say. `unit` stands beside the name. `hidden` columns are shown on demand.
+    `order` is what rows are sorted by where `values` would sort wrongly. Rows can be filtered by `choice` of one of the
+    values (up to an arrow: `fused` of `fused → kernel`), or by whether there is `any` value but `ok`.
     """
 
     key: str
@@ -48,13 +51,16 @@ class TableColumn:
     unit: str = ""
     help: str = ""
     hidden: bool = False
+    order: tuple[JsonValue, ...] = ()
+    filter: Filter = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """One table. `ids` name its rows for links and clicks; `sort` is the key of the column it comes sorted by.
 
-    `notes` explain its marks; `empty` is said in the place of a table without rows.
+    `head` is the key of the column that names a row, by default the first. `notes` explain its marks; `empty` is said
+    in the place of a table without rows. A `folded` table is opened on demand.
     """
 
     id: str
@@ -62,8 +68,10 @@ class Table:
     columns: tuple[TableColumn, ...]
     ids: tuple[str, ...] = ()
     sort: str = ""
+    head: str = ""
     notes: tuple[str, ...] = ()
     empty: str = ""
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +104,8 @@ class Series:
 class Detail:
     """What a click on a row shows: facts, other rows by what they are to it, code, samples.
 
-    `links` are heads, such as `executed by`, with ids of rows. `code` is the generated code; `wrapper` of a kernel
+    The values of its table's columns are shown anyway, `facts` is what no column has: names and texts, which may have
+    several lines. `links` are heads, such as `executed by`, with ids of rows. `code` is the generated code; `wrapper` of a kernel
     tells whose wrapper it is called in.
     """
 
@@ -110,12 +119,27 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A figure to see first: `value` as it is written, `label` what it is, `note` what it is made of."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Literal["", "good", "bad"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a page: `lines` of prose above its figures and tables."""
+    """A part of a page: `tiles` and `lines` of prose above its figures and tables.
+
+    `facts` are names and values, below them.
+    """
 
     id: str
     title: str
+    tiles: tuple[Tile, ...] = ()
     lines: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
 

@@ -1,0 +1,151 @@
+"""Nodes and kernels of a profile as a DOT file, for Graphviz: `dot -Tsvg graph.dot -o graph.svg`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from graphbench.analysis.graph import profile_graph
+from graphbench.analysis.views import source_text
+from graphbench.plaintext import clean
+from graphbench.records import Phase, ProfileRecord, RegionRecord
+from graphbench.report.base import RenderOptions, check_options
+from graphbench.report.names import shorten_kernel_of_kind, shorten_tail
+from graphbench.units import format_duration, format_ratio
+
+if TYPE_CHECKING:
+    import networkx
+    from typing_extensions import Unpack
+
+# Lines and arrowheads tell the roles apart, not colours.
+_EDGES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "executes": "style=solid, penwidth=1.5",
+        "differentiates": "style=solid, arrowhead=empty",
+        "recomputes": "style=dashed",
+        "prepares": "style=dashed, arrowhead=odiamond",
+        "contributes": "style=dotted, arrowhead=vee, constraint=false",
+        "feeds": 'color="#808080", arrowhead=open, arrowsize=0.6',
+    }
+)
+_LEGEND: Final = (
+    "ellipses: nodes (dashed: they compute nothing); boxes: kernels; the darker, the more time",
+    "thick: executes; hollow head: backward of it; dashed: recomputes; diamond: prepares for it; dotted: only reads; "
+    "grey: feeds",
+)
+_HEAD: Final = (
+    "rankdir=TB; compound=true; newrank=true;",
+    'graph [fontname="Helvetica", fontsize=11];',
+    'node [fontname="Helvetica", fontsize=10];',
+    'edge [fontname="Helvetica", fontsize=8];',
+)
+_NAME_WIDTH: Final = 40
+
+
+class DotReporter:
+    """Nodes and kernels by region and phase, with their times and, as edges, data flow and roles.
+
+    Post-grad nodes are left out: GraphML has them. What Graphviz cannot lay out any more is still a file that it reads.
+    """
+
+    suffix = ".dot"
+
+    def render(self, record: ProfileRecord, **options: Unpack[RenderOptions]) -> str:
+        """The DOT text, in the same order each time.
+
+        Source: the DOT language and `escString`, graphviz.org, checked with Graphviz 2.43.
+
+        Raises:
+            UsageError: an option: this format takes none.
+        """
+        check_options("dot", options, ())
+        return "\n".join(_lines(record, profile_graph(record))) + "\n"
+
+
+def quoted(text: str, *, newline: str = "\\n") -> str:
+    """A text as a DOT string that shows just this: nothing in it is a keyword, an escape, an entity or HTML.
+
+    Lines of the text end in `newline`, which says how they are aligned.
+    """
+    lines = (clean(line).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for line in text.split("\n"))
+    return f'"{newline.join(lines)}"'
+
+
+def _lines(record: ProfileRecord, graph: networkx.DiGraph[str]) -> Iterator[str]:
+    largest_ns = max((_time_ns(graph, vertex) or 0.0 for vertex in graph), default=0.0)
+    yield "digraph graphbench {"
+    yield from (f"  {line}" for line in _HEAD)
+    title = f"{record.subject or 'a model'}: isolated times, {record.policy.timer}, {record.policy.cache}"
+    yield f"  labelloc=t; label={quoted(chr(10).join((title, *_LEGEND)))};"
+    for region in record.regions:
+        yield from _cluster(region, graph, largest_ns)
+    for source, target, facts in graph.edges(data=True):
+        if not _is_post_grad(graph, source) and not _is_post_grad(graph, target):
+            yield f"  {quoted(source)} -> {quoted(target)} [{_edge(facts['relation'])}];"
+    yield "}"
+
+
+def _cluster(region: RegionRecord, graph: networkx.DiGraph[str], largest_ns: float) -> Iterator[str]:
+    """A region: its nodes, and beside them the kernels of its forward and backward."""
+    where = source_text(region.location)
+    yield f"  subgraph {quoted(f'cluster_{region.key}')} {{"
+    yield f"    label={quoted(f'{region.key}  {where}'.rstrip())}; style=rounded;"
+    for node in region.nodes:
+        yield f"    {_vertex(f'{region.key}/node/{node.name}', graph, largest_ns)}"
+    phases: tuple[Phase, ...] = ("forward", "backward")
+    for phase in phases:
+        kernels = [f"{region.key}/{kernel.key}" for kernel in region.kernels if kernel.phase == phase]
+        if kernels:
+            yield f"    subgraph {quoted(f'cluster_{region.key}_{phase}')} {{"
+            yield f"      label={quoted(f'{phase}: kernels')}; style=dashed;"
+            yield from (f"      {_vertex(key, graph, largest_ns)}" for key in kernels)
+            yield "    }"
+    yield "  }"
+
+
+def _vertex(vertex: str, graph: networkx.DiGraph[str], largest_ns: float) -> str:
+    facts = graph.nodes[vertex]
+    is_kernel = facts["what"] == "kernel"
+    styles = ["filled"] if is_kernel or facts["kind"] == "compute" else ["filled", "dashed"]
+    time_ns = _time_ns(graph, vertex)
+    # The square root: small times are still told from none.
+    shade = math.sqrt(time_ns / largest_ns) if time_ns and largest_ns else 0.0
+    return (
+        f"{quoted(vertex)} [shape={'box' if is_kernel else 'ellipse'}, style={quoted(','.join(styles))}, "
+        f'fillcolor="0.58 {0.65 * shade:.3f} 1.0", label={quoted(_label(facts, time_ns))}, tooltip={quoted(vertex)}];'
+    )
+
+
+def _label(facts: Mapping[str, object], time_ns: float | None) -> str:
+    name = str(facts["name"])
+    if facts["what"] != "kernel":
+        op_type = str(facts["op_type"])
+        lines = [shorten_tail(name, _NAME_WIDTH), *([op_type] if op_type != name else [])]
+    else:
+        short = shorten_kernel_of_kind(name, _NAME_WIDTH)
+        lines = [name if short.isdigit() else short, str(facts["kind"])]
+    times = [format_duration(time_ns, digits=3)] if time_ns is not None else []
+    judged = [str(facts["verdict"])] if facts.get("verdict") else []
+    ratio = facts.get("ratio")
+    judged += [format_ratio(ratio)] if isinstance(ratio, float) and judged else []
+    return "\n".join([*lines, *([", ".join([*times, *judged])] if times or judged else [])])
+
+
+def _edge(relation: str) -> str:
+    """The style of an edge; of several roles that of the first, all of them in words."""
+    names = relation.split(", ")
+    style = _EDGES[names[0]]
+    return style if len(names) == 1 else f"{style}, label={quoted(relation)}"
+
+
+def _time_ns(graph: networkx.DiGraph[str], vertex: str) -> float | None:
+    """Of a node one isolated call, of a kernel all of them."""
+    facts = graph.nodes[vertex]
+    time_ns: float | None = facts.get("fused_ns") if facts["what"] == "kernel" else facts.get("isolated_ns")
+    return time_ns
+
+
+def _is_post_grad(graph: networkx.DiGraph[str], vertex: str) -> bool:
+    return bool(graph.nodes[vertex]["what"] == "post-grad node")

@@ -1,0 +1,140 @@
+"""The sections of opportunities, groups, nodes and kernels. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphbench.analysis.group_by import GROUP_BY, GroupBy
+from graphbench.analysis.groups import GroupRow, group_rows
+from graphbench.analysis.views import sort_rows
+from graphbench.report.balance import balance_lines
+from graphbench.report.column import sort_keys
+from graphbench.report.columns import FUSION_COLUMNS
+from graphbench.report.groups_table import GROUP_COLUMNS, OF_COMPILED, groups_legend
+from graphbench.report.html.findings import Findings
+from graphbench.report.html.model import Section, Table, kernel_id, node_id
+from graphbench.report.html.step_details import opportunity_id
+from graphbench.report.html.tables import html_table
+from graphbench.report.legend import COSTS, is_costed, launch_legend, legend
+from graphbench.report.node_columns import node_columns, node_sort_keys
+from graphbench.report.opportunities_table import OPPORTUNITY_COLUMNS, OVERLAP, unknown_lines
+from graphbench.units import format_duration
+
+GROUP_TITLES: Final = {
+    "module": "By module",
+    "source": "By source line",
+    "op_type": "By op type",
+    "kernel": "By kernel",
+    "shape": "By op and shapes",
+}
+
+
+def opportunities_section(found: Findings) -> Section:
+    """What could make the step faster."""
+    rows = found.opportunities
+    return Section(
+        id="opportunities",
+        title="Opportunities",
+        lines=tuple(unknown_lines(found.record)),
+        tables=(
+            html_table(
+                "opportunities-table",
+                "Opportunities",
+                OPPORTUNITY_COLUMNS,
+                rows,
+                ids=[opportunity_id(position) for position in range(len(rows))],
+                head="kind",
+                notes=(OVERLAP,) if rows else (),
+                empty="none found",
+            ),
+        ),
+    )
+
+
+def groups_section(found: Findings) -> Section:
+    """Where the time goes, by module and in other ways."""
+    ways: tuple[GroupBy, ...] = GROUP_BY if found.compiled else tuple(way for way in GROUP_BY if way != "kernel")
+    return Section(id="groups", title="Groups", tables=tuple(_groups(found, way) for way in ways))
+
+
+def _groups(found: Findings, by: GroupBy) -> Table:
+    rows, total = group_rows(found.record, by, digest=found.digest)
+    ordered = sort_rows(rows, sort_keys(GROUP_COLUMNS, "cost"), "cost", None)
+    return html_table(
+        f"groups-{by}",
+        GROUP_TITLES[by],
+        GROUP_COLUMNS,
+        ordered,
+        sort="cost",
+        head="group",
+        notes=(_total(total), *groups_legend(found.record, by, total, found.digest)),
+        without=() if found.compiled else OF_COMPILED,
+        also=("limit",),
+        folded=by != "module",
+    )
+
+
+def _total(total: GroupRow) -> str:
+    times = (
+        ("eager", total.eager_ns),
+        ("eager backward", total.eager_backward_ns),
+        ("compiled", total.compiled_ns),
+        ("compiled backward", total.compiled_backward_ns),
+        ("saved", total.saved_ns),
+    )
+    return "total: " + ", ".join(f"{name} {format_duration(time_ns)}" for name, time_ns in times if time_ns)
+
+
+def nodes_section(found: Findings) -> Section:
+    """What every node cost, alone."""
+    every = found.rows.nodes
+    rows = sort_rows(every, node_sort_keys(), "cost", None)
+    notes = legend(rows, many=found.many, wide=False)
+    notes += [COSTS] if any(map(is_costed, rows)) else []
+    notes += launch_legend([row for row in rows if row.device.told])
+    return Section(
+        id="nodes",
+        title="Nodes",
+        tables=(
+            html_table(
+                "nodes-table",
+                "Nodes, isolated",
+                node_columns(rows),
+                rows,
+                ids=[node_id(row.region, row.name) for row in rows],
+                sort="isolated_p50",
+                head="name",
+                notes=notes,
+                empty="no nodes were captured",
+                without=(*(("host",) if found.on_wallclock else ()), *(("fate",) if found.only_ops else ())),
+                also=("module",),
+            ),
+        ),
+    )
+
+
+def fusions_section(found: Findings) -> Section:
+    """Whether each kernel paid."""
+    rows = sort_rows(found.rows.fusions, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), "cost", None)
+    notes = legend(rows, many=found.many, wide=False)
+    notes += [COSTS] if any(map(is_costed, rows)) else []
+    notes += launch_legend([row for row in rows if row.device.told])
+    return Section(
+        id="fusions",
+        title="Fusions",
+        lines=tuple(balance_lines(found.record.regions, found.rows.divided, found.digest)),
+        tables=(
+            html_table(
+                "fusions-table",
+                "Fusions: a kernel's time against its nodes' eager time",
+                FUSION_COLUMNS,
+                rows,
+                ids=[kernel_id(row.region, row.key) for row in rows],
+                sort="all_calls_fused_p50",
+                head="kernel",
+                notes=notes,
+                empty="no kernels: nothing of it ran compiled",
+                also=("phase", "all_calls_moved_bytes"),
+            ),
+        ),
+    )

@@ -1,0 +1,99 @@
+"""What a page shows only when asked, as compressed text: details of rows, code, samples; equal things once. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+
+from graphbench.measurements import JsonValue
+from graphbench.report.html.model import Detail
+
+CHUNK_CHARACTERS = 400_000
+"""So much JSON is compressed together: as much as a browser unpacks before anybody notices."""
+_LEVEL = 6
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+class Store:
+    """Values by number, in chunks. `starts` are the numbers of the first value of each chunk."""
+
+    def __init__(self) -> None:
+        self.has_samples = False
+        self.starts: list[int] = []
+        self._chunks: list[str] = []
+        self._open: list[str] = []
+        self._size = self._count = 0
+        self._texts: dict[str, int] = {}
+        self._series: dict[tuple[float, ...], int] = {}
+
+    def add(self, value: JsonValue) -> int:
+        """Keep a value; its number."""
+        written = script_json(value)
+        if not self._open:
+            self.starts.append(self._count)
+        self._open.append(written)
+        self._size += len(written)
+        self._count += 1
+        if self._size >= CHUNK_CHARACTERS:
+            self._close()
+        return self._count - 1
+
+    def add_text(self, text: str) -> int:
+        """Keep a text; equal ones have one number."""
+        if text not in self._texts:
+            self._texts[text] = self.add(text)
+        return self._texts[text]
+
+    def add_series(self, values: tuple[float, ...]) -> int:
+        """Keep samples, in thousandths of a nanosecond at the finest; equal ones have one number."""
+        self.has_samples = True
+        if values not in self._series:
+            self._series[values] = self.add([_short(value) for value in values])
+        return self._series[values]
+
+    def add_detail(self, detail: Detail) -> int:
+        """Keep what a click on a row shows, with numbers in the place of code and samples."""
+        code = detail.code
+        return self.add(
+            {
+                "kind": detail.kind,
+                "title": detail.title,
+                "facts": [[name, text] for name, text in detail.facts],
+                "links": [[head, list(ids)] for head, ids in detail.links],
+                "samples": [[series.name, self.add_series(series.values_ns)] for series in detail.samples],
+                "code": None
+                if code is None
+                else {
+                    "language": code.language,
+                    "line": code.line,
+                    "source": self.add_text(code.source),
+                    "call": self.add_text(code.call),
+                },
+            }
+        )
+
+    def chunks(self) -> Sequence[str]:
+        """All values: each chunk is a JSON list, compressed by zlib, in base64."""
+        self._close()
+        return self._chunks
+
+    def _close(self) -> None:
+        if self._open:
+            self._chunks.append(packed(f"[{','.join(self._open)}]"))
+            self._open, self._size = [], 0
+
+
+def packed(text: str) -> str:
+    """A text compressed by zlib, in base64."""
+    return base64.b64encode(zlib.compress(text.encode(), _LEVEL)).decode()
+
+
+def script_json(value: object) -> str:
+    """JSON in ASCII that may stand within a `script` element: nothing in it can end that, or begin a comment."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+
+
+def _short(value_ns: float) -> float | int:
+    return int(value_ns) if value_ns == int(value_ns) else round(value_ns, 3)

@@ -1,0 +1,278 @@
+// Tables: sorted and filtered as data; rows become elements as one scrolls.
+(function () {
+  "use strict";
+  const graphbench = window.graphbench;
+  const { element, listed, Filters } = graphbench;
+  const CHUNK = 100;
+  const AHEAD = 800; // pixels
+  const WIDEST_TEXT = 44; // characters
+  const NARROWEST = 4;
+
+  function compare(a, b) {
+    return typeof a === "string" || typeof b === "string" ? String(a).localeCompare(String(b)) : b - a;
+  }
+
+  class Table {
+    constructor(data) {
+      Object.assign(this, data);
+      this.columns = data.columns.map((column) => {
+        const values = listed(column.values);
+        return {
+          ...column,
+          values,
+          texts: column.texts === undefined ? values.map(String) : listed(column.texts),
+          order: column.order === undefined ? values : listed(column.order),
+          title: column.unit ? `${column.name} (${column.unit})` : column.name,
+        };
+      });
+      this.sorted = { key: this.sort, reversed: false };
+      this.order = Array.from({ length: this.rows }, (_, i) => i);
+      this.shown = this.order;
+      this.selected = -1;
+    }
+
+    mount(place) {
+      this.place = place;
+      if (this.rows === 0) {
+        place.append(element("p", { class: "empty" }, this.empty || "none"));
+        return;
+      }
+      this.filters = new Filters(this, () => this.refilter());
+      this.counter = element("span", { class: "counter", role: "status", "aria-live": "polite" });
+      this.body = element("tbody", {
+        onclick: (event) => this.clicked(event),
+        onkeydown: (event) => this.keyed(event),
+      });
+      this.head = element("thead");
+      this.widths = element("colgroup");
+      const caption = element("caption", { class: "unseen" }, this.title);
+      this.table = element("table", {}, caption, this.widths, this.head, this.body);
+      this.frame = element("div", { class: "frame", tabindex: "-1" }, this.table);
+      this.frame.addEventListener("scroll", () => this.fill(), { passive: true });
+      if (this.rows > 1) {
+        place.append(this.filters.toolbar(this.counter));
+      }
+      place.append(this.frame);
+      this.rebuild();
+    }
+
+    visible() {
+      return this.columns.filter((column) => !column.hidden);
+    }
+
+    rebuild() {
+      const row = element("tr", { "aria-rowindex": "1" });
+      this.widths.replaceChildren();
+      let sum = 0;
+      for (const column of this.visible()) {
+        const width = this.width(column);
+        sum += width;
+        this.widths.append(element("col", { style: `width:${width}ch` }));
+        row.append(this.header(column));
+      }
+      this.table.style.minWidth = `${sum}ch`;
+      this.head.replaceChildren(row);
+      this.rebody();
+    }
+
+    // As wide as its header and most of its cells.
+    width(column) {
+      if (column.width === undefined) {
+        const step = Math.max(1, Math.floor(this.rows / 2000));
+        const sizes = [];
+        for (let i = 0; i < this.rows; i += step) {
+          sizes.push(column.texts[i].length);
+        }
+        sizes.sort((a, b) => a - b);
+        const most = column.kind === "text" ? sizes[Math.floor(0.9 * (sizes.length - 1))] : sizes[sizes.length - 1];
+        const words = column.name.split(" ").concat(column.unit);
+        const header = Math.max(...words.map((word) => word.length)) + 1;
+        column.width = Math.max(NARROWEST, header, Math.min(most, WIDEST_TEXT)) + 2;
+      }
+      return column.width;
+    }
+
+    header(column) {
+      const state = this.sorted.key !== column.key ? "none" : this.ascending(column) ? "ascending" : "descending";
+      const button = element("button", { type: "button", onclick: () => this.resort(column) }, column.name);
+      if (column.unit) {
+        button.append(" ", element("span", { class: "unit" }, column.unit));
+      }
+      return element(
+        "th",
+        { scope: "col", "aria-sort": state, "data-key": column.key, class: column.kind, title: column.help || null },
+        button,
+      );
+    }
+
+    // Texts come from a to z first, numbers from large to small.
+    ascending(column) {
+      return this.isText(column) !== this.sorted.reversed;
+    }
+
+    isText(column) {
+      return column.order.some((value) => typeof value === "string");
+    }
+
+    resort(column) {
+      const again = this.sorted.key === column.key;
+      this.sorted = { key: column.key, reversed: again && !this.sorted.reversed };
+      const sign = this.sorted.reversed ? -1 : 1;
+      const values = column.order;
+      const missing = (row) => values[row] === null || values[row] === "";
+      this.order = Array.from({ length: this.rows }, (_, i) => i).sort((a, b) => {
+        if (missing(a) || missing(b)) {
+          return missing(a) - missing(b) || a - b;
+        }
+        return sign * compare(values[a], values[b]) || a - b;
+      });
+      for (const cell of this.head.querySelectorAll("th")) {
+        const own = this.columns.find((other) => other.key === cell.dataset.key);
+        const state = own !== column ? "none" : this.ascending(column) ? "ascending" : "descending";
+        cell.setAttribute("aria-sort", state);
+      }
+      this.refilter();
+    }
+
+    refilter() {
+      this.shown = this.order.filter((row) => this.filters.passes(row));
+      this.rebody();
+    }
+
+    rebody() {
+      this.body.replaceChildren();
+      this.frame.scrollTop = 0;
+      this.table.setAttribute("aria-rowcount", String(this.shown.length + 1));
+      const count = (n) => n.toLocaleString("en-US");
+      const all = count(this.rows);
+      this.counter.textContent = this.shown.length === this.rows ? all : `${count(this.shown.length)} of ${all}`;
+      this.counter.append(this.rows === 1 ? " row" : " rows");
+      this.fill();
+    }
+
+    // Rows until some lie below what is seen, or until `least` are there.
+    fill(least = 0) {
+      const columns = this.visible();
+      for (let there = this.body.childElementCount; there < this.shown.length; there += CHUNK) {
+        const { scrollTop, clientHeight, scrollHeight } = this.frame;
+        const enough = clientHeight === 0 || scrollTop + clientHeight + AHEAD < scrollHeight;
+        if (there > 0 && there >= least && enough) {
+          return;
+        }
+        const rows = this.shown.slice(there, there + CHUNK);
+        this.body.append(...rows.map((row, i) => this.row(row, there + i, columns)));
+      }
+    }
+
+    row(row, position, columns) {
+      const id = this.ids[row];
+      const opens = id !== undefined && id in graphbench.data.details;
+      const made = element("tr", {
+        "aria-rowindex": String(position + 2),
+        tabindex: position === 0 ? "0" : "-1",
+        "data-row": String(row),
+        class: opens ? (row === this.selected ? "opens selected" : "opens") : "",
+      });
+      for (const column of columns) {
+        const text = column.texts[row];
+        const names = column.key === this.names;
+        const cell = document.createElement(names ? "th" : "td");
+        cell.className = column.kind;
+        if (names) {
+          cell.scope = "row";
+        }
+        if (names && opens) {
+          cell.append(element("a", { href: graphbench.hashOf(id), tabindex: "-1" }, text));
+        } else {
+          cell.textContent = text;
+        }
+        if (column.kind === "text" && text.length > column.width - 3) {
+          cell.title = text;
+        }
+        made.append(cell);
+      }
+      return made;
+    }
+
+    clicked(event) {
+      const row = event.target.closest("tr");
+      if (row === null || event.target.closest("a") !== null || window.getSelection().type === "Range") {
+        return;
+      }
+      this.focus(row);
+      this.open(row);
+    }
+
+    open(row) {
+      const id = this.ids[Number(row.dataset.row)];
+      if (id !== undefined && id in graphbench.data.details) {
+        graphbench.show(id);
+      }
+    }
+
+    focus(row) {
+      for (const other of this.body.querySelectorAll('tr[tabindex="0"]')) {
+        other.tabIndex = -1;
+      }
+      row.tabIndex = 0;
+      row.focus({ preventScroll: true });
+      row.scrollIntoView({ block: "nearest" });
+    }
+
+    keyed(event) {
+      const row = event.target.closest("tr");
+      const rows = this.body.children;
+      const at = Array.prototype.indexOf.call(rows, row);
+      const steps = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + 15, PageUp: at - 15, Home: 0 };
+      steps.End = this.shown.length - 1;
+      if (event.key === "Enter") {
+        event.preventDefault();
+        this.open(row);
+      } else if (event.key in steps) {
+        event.preventDefault();
+        const next = Math.max(0, Math.min(this.shown.length - 1, steps[event.key]));
+        this.fill(next + 1);
+        this.focus(rows[next]);
+      }
+    }
+
+    // Marks the row whose details are shown; `scroll` brings it into view, if no filter hides it.
+    mark(id, scroll) {
+      const row = id === null ? -1 : this.ids.indexOf(id);
+      this.selected = row;
+      if (this.body === undefined) {
+        return null; // folded, or without rows
+      }
+      for (const other of this.body.querySelectorAll("tr.selected")) {
+        other.classList.remove("selected");
+      }
+      const position = this.shown.indexOf(row);
+      if (row < 0 || position < 0) {
+        return null;
+      }
+      if (scroll) {
+        this.fill(position + 1);
+      }
+      const made = this.body.children[position];
+      if (made === undefined) {
+        return null;
+      }
+      made.classList.add("selected");
+      if (scroll) {
+        const top = made.offsetTop - this.frame.clientHeight / 2;
+        this.frame.scrollTop = Math.max(0, top);
+      }
+      return made;
+    }
+
+    // Name and text of each column that has a value in a row.
+    valuesOf(id) {
+      const row = this.ids.indexOf(id);
+      return this.columns
+        .filter((column) => column.values[row] !== null && column.values[row] !== "")
+        .map((column) => [column.title, column.texts[row], column.hidden]);
+    }
+  }
+
+  graphbench.Table = Table;
+})();
