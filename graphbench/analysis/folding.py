@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -18,7 +18,7 @@ from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Summary, judge
 from graphbench.analysis.views import NodeRow, outputs_text
-from graphbench.records import KernelRecord, NodeRecord, ProfileRecord, RegionRecord, Role
+from graphbench.records import KernelRecord, ProfileRecord, RegionRecord, Role
 
 RowT = TypeVar("RowT", NodeRow, FusionRow)
 RowT_co = TypeVar("RowT_co", covariant=True)
@@ -101,8 +101,7 @@ class Layers:
     """
 
     def __init__(self, record: ProfileRecord) -> None:
-        nodes = [node for region in record.regions for node in region.nodes]
-        self._modules = fold_layers({node.module for node in nodes})
+        self._modules = fold_layers({node.module for region in record.regions for node in region.nodes})
         self._patterns: dict[tuple[str, str], NodePattern] = {}
         before: Counter[tuple[str, str]] = Counter()
         for region in record.regions:
@@ -112,7 +111,7 @@ class Layers:
                 pattern = NodePattern(self._modules[node.module], like[1], before[like])
                 self._patterns[region.key, node.name] = pattern
                 before[like] += 1
-        self._most = _most_nodes(nodes, self._modules)
+        self._most = _most_nodes(record, self._modules)
         self._regions = {region.key: region for region in record.regions}
 
     def node_name(self, region: str, name: str) -> str:
@@ -228,10 +227,10 @@ def _kernel_name(group: Sequence[FusionRow]) -> str:
     return kernel_family(group[0].name, group[0].kind)
 
 
-def _most_nodes(nodes: Sequence[NodeRecord], modules: dict[str, str]) -> Counter[str]:
-    """By module pattern: the most nodes that one module of it has."""
-    each = Counter(node.module for node in nodes if node.kind in TIMED_KINDS)
+def _most_nodes(record: ProfileRecord, modules: Mapping[str, str]) -> Counter[str]:
+    """By module pattern: the most nodes that one module of it has in a region."""
+    timed = [(region.key, node) for region in record.regions for node in region.nodes if node.kind in TIMED_KINDS]
     found: Counter[str] = Counter()
-    for module, count in each.items():
+    for (_, module), count in Counter((region, node.module) for region, node in timed).items():
         found[modules[module]] = max(found[modules[module]], count)
     return found

@@ -26,10 +26,9 @@ from graphbench.units import UNKNOWN
 RowT = TypeVar("RowT")
 Number = Callable[[RowT], float | None]
 
-FOLDED: Final = (
-    "×: so many layers are one row, and its times are their sums; each: the median of one; min..max: of the one that "
-    "takes least and of the one that takes most, where these differ by more than noise"
-)
+FOLDED: Final = "×: so many layers are one row, and its times are their sums; each: the median of one"
+SPREAD: Final = "min..max"
+SPREAD_EXPLAINED: Final = f"{SPREAD}: of the layer that takes least and of the one that takes most, beyond noise"
 _MARKS: Final = "=!*"
 _NODE_TOTALS: Final = frozenset(
     {"isolated_p50", "backward_isolated_p50", "compiled_forward", "compiled_backward", "share", "in_graph", "host"}
@@ -43,6 +42,11 @@ _COUNT: Final[Column[Fold[Any]]] = Column(
     order=lambda fold: fold.count,
 )
 _EQUAL: Final = frozenset({"region", "phase", "kind", "calls", "op_type", "outputs", "source"})
+
+
+def folded_legend(table: str) -> str:
+    """What the columns of a drawn table of folds are."""
+    return f"{FOLDED}; {SPREAD_EXPLAINED}" if SPREAD in table else FOLDED
 
 
 def folded_node_columns(rows: Sequence[NodeRow], grain_ns: float) -> tuple[Column[Fold[NodeRow]], ...]:
@@ -65,9 +69,9 @@ def _node_columns(rows: Sequence[NodeRow], grain_ns: float) -> Iterator[Column[F
             yield from _same(column, _NODE_TOTALS)
         if column.key == "outputs":
             yield _each(lambda row: row.isolated_p50_ns)
-            yield _spread("min..max", "spread", lambda row: row.isolated, grain_ns)
+            yield _spread(SPREAD, "spread", lambda row: row.isolated, grain_ns)
         if column.key == "in_graph":
-            yield _spread("in-graph\nmin..max", "in_graph_spread", _node_in_graph, grain_ns)
+            yield _spread(f"in-graph\n{SPREAD}", "in_graph_spread", _node_in_graph, grain_ns)
 
 
 def folded_fusion_columns(layers: Layers, grain_ns: float) -> tuple[Column[Fold[FusionRow]], ...]:
@@ -83,7 +87,7 @@ def _fusion_columns(layers: Layers, grain_ns: float) -> Iterator[Column[Fold[Fus
         elif column.key == "nodes":
             yield replace(_text(column, partial(_roles, layers)), shrink=20)
             yield _each(lambda row: row.fused_ns)
-            yield _spread("min..max", "spread", lambda row: row.fused, grain_ns)
+            yield _spread(SPREAD, "spread", lambda row: row.fused, grain_ns)
         elif column.key == "ratio":
             yield Column(name=column.name, key=column.key, kind="ratio", get=_ratio)
         elif column.key == "verdict":
@@ -95,7 +99,7 @@ def _fusion_columns(layers: Layers, grain_ns: float) -> Iterator[Column[Fold[Fus
         else:
             yield from _same(column, _FUSION_TOTALS)
         if column.key == "in_graph":
-            yield _spread("in-graph\nmin..max", "in_graph_spread", lambda row: row.in_graph, grain_ns)
+            yield _spread(f"in-graph\n{SPREAD}", "in_graph_spread", lambda row: row.in_graph, grain_ns)
 
 
 def _same(column: Column[RowT], totals: frozenset[str]) -> Iterator[Column[Fold[RowT]]]:
@@ -103,9 +107,8 @@ def _same(column: Column[RowT], totals: frozenset[str]) -> Iterator[Column[Fold[
     if column.key in totals:
         yield _total(column)
     elif column.key == "bound":
-        yield replace(
-            _text(column, lambda fold: "/".join(_known(fold, column))), shorten=_shorten_bounds, missing=UNKNOWN
-        )
+        bounds = _text(column, lambda fold: "/".join(_known(fold, column)) or None)
+        yield replace(bounds, shorten=_shorten_bounds, missing=UNKNOWN)
     elif column.key in _EQUAL:
         yield _common(column)
 

@@ -29,7 +29,7 @@ from graphbench.report.cells import Grid
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
 from graphbench.report.columns import LEAVE as FUSIONS_LEAVE
-from graphbench.report.folded_columns import FOLDED
+from graphbench.report.folded_columns import folded_legend
 from graphbench.report.folded_tables import FoldedTable, checked_fold, folded_fusions, folded_nodes
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
@@ -306,7 +306,8 @@ class _Tables:
         """A table of repeated layers, and what its columns are."""
         note = f"folded from {unfolded}; --fold never shows all"
         columns = self._drawn(table.columns, table.folds, barred)
-        return [*self._table(title, columns, table.folds, table.keys, without, leave, note), FOLDED]
+        lines = self._table(title, columns, table.folds, table.keys, without, leave, note)
+        return [*lines, folded_legend(lines[1])]
 
     def _drawn(
         self,
