@@ -138,7 +138,7 @@ class ShowCommand(Command[ShowOptions]):
 
 
 # What is said of one profile's tables.
-_OF_ONE_PROFILE = ("table", "sort", "group_by", "depth", "what_if")
+_OF_ONE_PROFILE = ("table", "sort", "group_by", "depth", "what_if", "fold")
 _OF_SEVERAL: Final = ("table", "csv", "json", "markdown", "html")
 
 
@@ -150,7 +150,7 @@ def _check_several(arguments: argparse.Namespace) -> None:
             subject="--format",
         )
     for name in _OF_ONE_PROFILE:
-        if getattr(arguments, name):
+        if getattr(arguments, name) not in (None, [], "auto"):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(
                 f"{flag} with several profiles: it is for the tables of one",

@@ -34,6 +34,7 @@ class RenderOptions(TypedDict, total=False):
     depth: int
     metric: str
     fold: str
+    blocks: bool
 
 
 class Reporter(Protocol):
