@@ -75,8 +75,8 @@ class ShowCommand(Command[ShowOptions]):
             choices=FORMATS,
             default="table",
             metavar="FORMAT",
-            help="table, csv, json or markdown; or html, trace, graphml, dot, model-explorer, model-explorer-graph: what "
-            "graphbench export writes into a file. default: %(default)s",
+            help="table, csv, json or markdown; or html, trace, graphml, dot, model-explorer, model-explorer-graph, as "
+            "graphbench export writes them. default: %(default)s",
         )
         parser.add_argument(
             "--table",
