@@ -40,7 +40,8 @@ class NodeRow(ShownRow):
     `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed from
     the real call's. `backward` is the isolated measurement of its own eager backward, whose figures are named so;
     `compiled` is the node's part of its kernels, forward and backward. `device`, `cost` and `limit` are of its isolated
-    call, `ceilings` its device's. Other figures are worked out when asked for: most rows of a large profile are never shown.
+    call, `ceilings` its device's. Other figures are worked out when asked for: most rows of a large profile are never
+    shown.
     """
 
     region: str

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from graphbench.analysis.group_by import DIFF_GROUP_BY, meanings
-from graphbench.cli.common import EXIT_OK, EXIT_REGRESSION, Command, emit, percent, pick, positive_int, say
+from graphbench.cli.common import (
+    EXIT_OK,
+    EXIT_REGRESSION,
+    Command,
+    emit,
+    percent,
+    pick,
+    positive_int,
+    refuse_page_on_screen,
+    say,
+)
 from graphbench.cli.show import read_profile
 from graphbench.cli.terminal import ColorChoice, add_terminal_flags, terminal_width
 from graphbench.errors import UsageError
@@ -48,6 +58,7 @@ class DiffCommand(Command[DiffOptions]):
     examples: ClassVar[tuple[str, ...]] = (
         "graphbench diff before.json after.json",
         "graphbench diff before.json after.json --format markdown --top 5",
+        "graphbench diff before.json after.json --format html > diff.html",
         "# for CI: exit code 5 when anything became more than 5 % slower",
         "graphbench diff before.json after.json --fail-on-regression 5%",
     )
@@ -57,7 +68,10 @@ class DiffCommand(Command[DiffOptions]):
         parser.add_argument("before", type=Path, metavar="A", help="the profile to compare with, or a run's directory")
         parser.add_argument("after", type=Path, metavar="B", help="the profile to judge, or a run's directory")
         parser.add_argument(
-            "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
+            "--format",
+            choices=("table", "csv", "json", "markdown", "html"),
+            default="table",
+            help="default: %(default)s",
         )
         parser.add_argument(
             "--table",
@@ -112,6 +126,8 @@ class DiffCommand(Command[DiffOptions]):
                 hint="leave out one of the two",
                 subject="--table",
             )
+        if options.format == "html":
+            refuse_page_on_screen(f"graphbench diff {options.before} {options.after} --format html > diff.html")
         return options
 
     def run(self, options: DiffOptions) -> int:
@@ -176,6 +192,11 @@ def _rendered(result: Diff, options: DiffOptions) -> str:
         from graphbench.report.diff_markdown import SHOWN, markdown_diff
 
         return markdown_diff(result, top=SHOWN if options.top is None else options.top, group_by=options.group_by)
+    if options.format == "html":
+        from graphbench.report.html.diff_page import diff_page
+        from graphbench.report.html.render import render_page
+
+        return render_page(diff_page(result))
     if options.format in ("csv", "json"):
         from graphbench.report.diff_data import csv_diff, json_diff
 

@@ -23,7 +23,7 @@ from graphbench.cli.common import (
     write_text,
 )
 from graphbench.cli.terminal import ColorChoice
-from graphbench.errors import GraphbenchError, UsageError
+from graphbench.errors import GraphbenchError, SetupError, UsageError
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.runs.series import PROFILE as PROFILE
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphbench.records import ProfileRecord
     from graphbench.report.base import RenderOptions
 
+PAGE = "report.html"
 _SHOWN_FAILURES = 5
 
 
@@ -48,6 +49,7 @@ class OutputOptions:
         if self.output_dir is None:
             return {}
         names = {"report": "report.txt", "nodes": "nodes.csv", "fusions": "fusions.csv", "profile": PROFILE}
+        names |= {"page": PAGE, "trace": "trace.json"}
         return {kind: self.output_dir / name for kind, name in names.items()}
 
     def check(self, files: Mapping[str, Path] | None = None) -> None:
@@ -90,7 +92,7 @@ def add_output_flags(parser: argparse.ArgumentParser) -> None:
         "--output-dir",
         type=folder,
         metavar="DIR",
-        help="write report.txt, nodes.csv, fusions.csv and profile.json there",
+        help="write report.txt, report.html, nodes.csv, fusions.csv, trace.json and profile.json there",
     )
     group.add_argument("--force", action="store_true", help="overwrite those files")
     group.add_argument("--strict", action="store_true", help="exit with 4 if a row failed")
@@ -119,7 +121,8 @@ def deliver(profile: Profile, output: OutputOptions, view: ViewOptions) -> int:
             f"measured, but {unwritten.message}", hint="the table above is whole", subject=unwritten.subject
         ) from unwritten
     if files:
-        say(f"wrote {', '.join(path.name for path in files.values())} to {output.output_dir}")
+        written = [path.name for path in files.values() if path.exists()]
+        say(f"wrote {', '.join(written)} to {output.output_dir}")
     if refused is not None:
         raise refused
     failures = failed_rows(record)
@@ -160,6 +163,16 @@ def _write_reports(files: Mapping[str, Path], text: str, record: ProfileRecord) 
     write_text(files["report"], text)
     for table in ("nodes", "fusions"):
         write_text(files[table], REPORTERS["csv"].render(record, table=table))
+    write_text(files["trace"], REPORTERS["trace"].render(record))
+    write_page(files["page"], lambda: REPORTERS["html"].render(record))
+
+
+def write_page(path: Path, render: Callable[[], str]) -> None:
+    """Write an HTML page, or say why there is none: what it needs is an extra that not everybody installs."""
+    try:
+        write_text(path, render())
+    except SetupError as error:
+        say(f"no {path.name}: {error}")
 
 
 def _attempt(write: Callable[[], None]) -> UsageError | None:

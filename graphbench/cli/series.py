@@ -19,7 +19,7 @@ from graphbench.cli.common import (
     say,
     write_text,
 )
-from graphbench.cli.output import PROFILE, OutputOptions
+from graphbench.cli.output import PAGE, PROFILE, OutputOptions, write_page
 from graphbench.cli.running import RunDirectory, ended_in_order
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.report.base import DEFAULT_WIDTH
@@ -97,7 +97,7 @@ def files_of(labels: Sequence[str], output: OutputOptions) -> Mapping[str, Path]
             hint="choose another --output-dir for a series of several",
             subject=str(folder),
         )
-    files = {"report": folder / REPORT, "scaling": folder / SCALING, "sets": folder / SERIES}
+    files = {"report": folder / REPORT, "page": folder / PAGE, "scaling": folder / SCALING, "sets": folder / SERIES}
     return files | {f"{label}/{PROFILE}": folder / label / PROFILE for label in labels}
 
 
@@ -185,7 +185,9 @@ def _deliver(series: Series, view: ViewOptions) -> None:
     if not series.run.temporary:
         write_text(series.run.folder / REPORT, str(found))
         write_text(series.run.folder / SCALING, found.csv())
-        say(f"wrote {REPORT}, {SCALING} and a directory for each set to {series.run.folder}")
+        write_page(series.run.folder / PAGE, found.html)
+        written = [name for name in (REPORT, PAGE, SCALING) if (series.run.folder / name).exists()]
+        say(f"wrote {', '.join(written)} and a directory for each set to {series.run.folder}")
 
 
 def scaling_text(found: ProfileScaling, view: ViewOptions) -> str:

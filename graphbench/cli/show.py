@@ -6,16 +6,29 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from graphbench.cli.common import EXIT_OK, Command, ViewOptions, add_view_flags, emit, pick, predictions
+from graphbench.cli.common import (
+    EXIT_OK,
+    Command,
+    ViewOptions,
+    add_view_flags,
+    emit,
+    pick,
+    predictions,
+    refuse_page_on_screen,
+)
 from graphbench.cli.output import PROFILE
 from graphbench.errors import UsageError
+from graphbench.report import FORMATS
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.runs.series import is_series, read_series
 
 if TYPE_CHECKING:
     from graphbench.records import ProfileRecord
+
+TABLES: Final = ("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities")
+"""What CSV can hold, by the name used on the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +71,16 @@ class ShowCommand(Command[ShowOptions]):
             "the directory of a series: how times grow with the sizes of the inputs",
         )
         parser.add_argument(
-            "--format", choices=("table", "csv", "json", "markdown"), default="table", help="default: %(default)s"
+            "--format",
+            choices=FORMATS,
+            default="table",
+            metavar="FORMAT",
+            help="table, csv, json or markdown; or html, trace, graphml, dot, model-explorer, model-explorer-graph, as "
+            "graphbench export writes them. default: %(default)s",
         )
         parser.add_argument(
             "--table",
-            choices=("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities"),
+            choices=TABLES,
             help="which table --format csv prints; default: nodes",
         )
         add_view_flags(parser)
@@ -86,6 +104,8 @@ class ShowCommand(Command[ShowOptions]):
         first, *others = arguments.profile
         if others or is_series(first):
             _check_several(arguments)
+        if arguments.format == "html":
+            refuse_page_on_screen(f"graphbench export {first} --format html -o report.html")
         return ShowOptions(
             profile=first,
             others=tuple(others),
@@ -118,12 +138,19 @@ class ShowCommand(Command[ShowOptions]):
 
 
 # What is said of one profile's tables.
-_OF_ONE_PROFILE = ("table", "sort", "group_by", "depth", "what_if")
+_OF_ONE_PROFILE = ("table", "sort", "group_by", "depth", "what_if", "fold")
+_OF_SEVERAL: Final = ("table", "csv", "json", "markdown", "html")
 
 
 def _check_several(arguments: argparse.Namespace) -> None:
+    if arguments.format not in _OF_SEVERAL:
+        raise UsageError(
+            f"--format {arguments.format} with several profiles: it is of one",
+            hint=f"show one of them, or choose one of {', '.join(_OF_SEVERAL)}",
+            subject="--format",
+        )
     for name in _OF_ONE_PROFILE:
-        if getattr(arguments, name):
+        if getattr(arguments, name) not in (None, [], "auto"):
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(
                 f"{flag} with several profiles: it is for the tables of one",
@@ -161,6 +188,8 @@ def _scaling_text(options: ShowOptions) -> str:
         return found.csv()
     if options.format == "json":
         return found.to_json()
+    if options.format == "html":
+        return found.html()
     return found.markdown(**top) if options.format == "markdown" else scaling_text(found, view)
 
 

@@ -12,7 +12,16 @@ _CLASSES = {
     "csv": ("graphbench.report.csv_report", "CsvReporter"),
     "json": ("graphbench.report.json_report", "JsonReporter"),
     "markdown": ("graphbench.report.markdown", "MarkdownReporter"),
+    "html": ("graphbench.report.html.reporter", "HtmlReporter"),
+    "trace": ("graphbench.report.trace.reporter", "TraceReporter"),
+    "graphml": ("graphbench.report.graph.graphml", "GraphmlReporter"),
+    "dot": ("graphbench.report.graph.dot", "DotReporter"),
+    "model-explorer": ("graphbench.report.graph.overlay", "ModelExplorerReporter"),
+    "model-explorer-graph": ("graphbench.report.graph.model_explorer", "ModelExplorerGraphReporter"),
 }
+
+
+FORMATS = tuple(_CLASSES)
 
 
 class _Reporters(Mapping[str, Reporter]):
@@ -32,4 +41,4 @@ class _Reporters(Mapping[str, Reporter]):
 
 REPORTERS: Mapping[str, Reporter] = _Reporters()
 
-__all__ = ["REPORTERS", "RenderOptions", "Reporter"]
+__all__ = ["FORMATS", "REPORTERS", "RenderOptions", "Reporter"]

@@ -73,6 +73,17 @@ class ProfileDiff:
         """
         return markdown_diff(self.result, top=_checked_top(top), group_by=_checked_group(group_by))
 
+    def html(self) -> str:
+        """The comparison as a page: one HTML file with every row of both sides, that loads nothing from elsewhere.
+
+        Raises:
+            SetupError: jinja2 or plotly is not installed.
+        """
+        from graphbench.report.html.diff_page import diff_page
+        from graphbench.report.html.render import render_page
+
+        return render_page(diff_page(self.result))
+
     def __str__(self) -> str:
         return self.table()
 

@@ -75,6 +75,17 @@ class ProfileScaling:
         """
         return markdown_scaling(self.result, top=_checked_top(top))
 
+    def html(self) -> str:
+        """Everything as a page: one HTML file that loads nothing from elsewhere.
+
+        Raises:
+            SetupError: jinja2 or plotly is not installed.
+        """
+        from graphbench.report.html.render import render_page
+        from graphbench.report.html.scaling_page import scaling_page
+
+        return render_page(scaling_page(self.result))
+
     def csv(self, table: ScalingTable = "nodes") -> str:
         """One table as CSV: every row and column, times in nanoseconds.
 

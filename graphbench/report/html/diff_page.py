@@ -31,8 +31,8 @@ from graphbench.report.diff_words import (
     reason_lines,
     rule_line,
 )
+from graphbench.report.html import figures
 from graphbench.report.html.diff_details import DiffIds, details
-from graphbench.report.html.figures import diff_figures
 from graphbench.report.html.model import Page, Section, Table, Tile
 from graphbench.report.html.tables import html_table
 from graphbench.units import count_text, format_duration, format_ratio
@@ -81,7 +81,8 @@ def _tile(total: DiffTotal) -> Tile:
 
 
 def _figures(result: Diff) -> Section:
-    return Section(id="pictures", title="Pictures", figures=diff_figures(result))
+    drawn = figures.diff_figures(result) if hasattr(figures, "diff_figures") else ()
+    return Section(id="pictures", title="Pictures", figures=drawn)
 
 
 def _conditions(result: Diff) -> Section:

@@ -8,13 +8,23 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.flow import Flow, FlowPart, kernel_flow, walk
 from graphbench.analysis.group_homes import NO_OWNER
 from graphbench.records import ProfileRecord
-from graphbench.report.html.figures.drawing import TimeAxis, category, colour, duration, escaped, hover, layout, part
+from graphbench.report.html.figures.drawing import (
+    TimeAxis,
+    category,
+    colour,
+    duration,
+    escaped,
+    hover,
+    layout,
+    part,
+    tint,
+)
 from graphbench.report.html.model import Figure, kernel_id, node_id
-from graphbench.report.names import shorten, shorten_kernel
+from graphbench.report.names import shorten, shorten_kernel_of_kind
 from graphbench.units import count_text
 
 _HEIGHT: Final = 760
-_WIDTH: Final = 36
+_WIDTH: Final = 29
 _WORDS: Final = {
     "all": "all kernels",
     "module": "module",
@@ -52,12 +62,11 @@ def flow_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure |
         "hovertext": [_hover(entry, root) for _, _, entry in parts],
         "texttemplate": "%{label}  %{percentRoot:.1%}",
         "textposition": "middle left",
-        "textfont": {"size": 12},
+        "textfont": {"size": 12, "color": colour("text")},
         "sort": False,
         "tiling": {"orientation": "h", "pad": 1},
         "pathbar": {"thickness": 22},
-        "root": {"color": colour("grid")},
-        "leaf": {"opacity": 0.85},
+        "leaf": {"opacity": 1},
         "marker": {
             "colors": [_colour(key, entry, order) for key, _, entry in parts],
             "line": {"width": 0.5, "color": colour("surface")},
@@ -68,19 +77,22 @@ def flow_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure |
         title="From source lines through nodes to kernels",
         caption=_caption(flow),
         traces=(trace,),
-        layout=layout(_HEIGHT, margin={"l": 0, "r": 0, "t": 26, "b": 0}),
+        layout=layout(_HEIGHT, margin={"l": 0, "r": 0, "t": 26, "b": 0}, uniformtext={"minsize": 10, "mode": "hide"}),
         totals_ns={"compiled": root.time_ns},
         alternative=tuple((_plain(entry), part(entry.time_ns, root.time_ns)) for entry in root.children),
     )
 
 
 def _plain(entry: FlowPart) -> str:
-    if entry.what == "others":
-        return f"{entry.count} others"
-    times = f" ×{len(entry.rows)}" if len(entry.rows) > 1 else ""
+    if entry.what in ("all", "others"):
+        return f"all kernels: {duration(entry.time_ns)}" if entry.what == "all" else f"{entry.count} others"
     if entry.what == "node" and len(entry.rows) == 1:
         return next(iter(entry.rows))[1]
-    return f"{_phase(entry)}{entry.name}{times}"
+    return f"{_phase(entry)}{entry.name}{_times(entry)}"
+
+
+def _times(entry: FlowPart) -> str:
+    return f" ×{len(entry.rows)}" if len(entry.rows) > 1 else ""
 
 
 def _phase(entry: FlowPart) -> str:
@@ -91,8 +103,13 @@ def _phase(entry: FlowPart) -> str:
 
 
 def _label(entry: FlowPart) -> str:
-    how = shorten_kernel if entry.what == "kernel" else shorten
-    return escaped(how(_plain(entry), _WIDTH))
+    """What fits: of a source line its place, whose code is in the text that a pointer brings up."""
+    if entry.what == "source":
+        return escaped(shorten(entry.name.split(" ", 1)[0], _WIDTH))
+    if entry.what != "kernel":
+        return escaped(shorten(_plain(entry), _WIDTH))
+    before, after = _phase(entry), _times(entry)
+    return escaped(before + shorten_kernel_of_kind(entry.name, _WIDTH - len(before + after)) + after)
 
 
 def _row_id(entry: FlowPart) -> str:
@@ -115,11 +132,11 @@ def _hover(entry: FlowPart, root: FlowPart) -> str:
 def _colour(key: str, entry: FlowPart, order: dict[str, int]) -> str:
     """All of a module is of its colour; what has no owner, or is not told apart, of none."""
     if entry.what == "all":
-        return colour("grid")
+        return tint("muted")
     module = ".".join(key.split(".")[:2])
     if entry.what == "others" or entry.name == NO_OWNER:
-        return colour("idle")
-    return category(order[module])
+        return tint("idle")
+    return tint(category(order[module]))
 
 
 def _caption(flow: Flow) -> str:

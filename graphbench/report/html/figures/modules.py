@@ -21,6 +21,7 @@ from graphbench.report.html.figures.drawing import (
     legend,
     part,
     rows_axis,
+    word_behind,
 )
 from graphbench.report.html.model import Figure
 from graphbench.units import MISSING, count_text, format_ratio
@@ -123,8 +124,8 @@ def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow) -> 
 
 
 def _bars(rows: Sequence[GroupRow], word: str) -> list[_Bar]:
-    """The groups that cost most on either side, and the others together."""
-    ordered = sorted(rows, key=lambda row: -_longer_ns(row))
+    """The groups that cost most on either side, and the others together; none of views, which cost nothing."""
+    ordered = sorted((row for row in rows if _longer_ns(row) or row.missing), key=lambda row: -_longer_ns(row))
     shown = ordered if len(ordered) <= SHOWN + 1 else ordered[:SHOWN]
     found = [_Bar(_name(row), (row,)) for row in shown]
     rest = tuple(ordered[len(shown) :])
@@ -159,18 +160,9 @@ def _trace(side: _Side, bars: Sequence[_Bar], whole: _Bar, scale: TimeAxis) -> T
 
 def _ratios(bars: Sequence[_Bar], scale: TimeAxis) -> Trace:
     """How much faster each is, behind its longer bar."""
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": [scale.of(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0)) for bar in bars],
-        "y": list(range(len(bars))),
-        "text": [f" {format_ratio(bar.speedup)}{' !' if bar.missing else ''}" for bar in bars],
-        "textposition": "middle right",
-        "textfont": {"color": colour("muted"), "size": 12},
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "cliponaxis": False,
-    }
+    ends = [scale.of(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0)) for bar in bars]
+    texts = [f"{format_ratio(bar.speedup)}{' !' if bar.missing else ''}" for bar in bars]
+    return word_behind(range(len(bars)), ends, texts)
 
 
 def _hover(bar: _Bar, whole: _Bar) -> str:
