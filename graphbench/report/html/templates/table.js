@@ -37,6 +37,10 @@
     }
   }
 
+  function isProse(text) {
+    return text.split(" ").length > 3;
+  }
+
   class Table {
     constructor(data) {
       Object.assign(this, data);
@@ -101,7 +105,7 @@
     }
 
     gives(column, width, most) {
-      const least = column.key === this.names ? LEAST_NAME : LEAST_TEXT;
+      const least = column.key !== this.names ? LEAST_TEXT : isProse(column.texts[0]) ? WIDEST_TEXT : LEAST_NAME;
       return column.kind === "text" && width > least && (most === undefined || width > most);
     }
 
@@ -216,7 +220,7 @@
         const link = names && opens ? element("a", { href: graphbench.hashOf(id), tabindex: "-1" }) : null;
         if (column.kind === "text" && text.length > LEAST_TEXT - PADDING) {
           cell.title = text;
-          cell.append(this.cut(text, link || document.createElement("span")));
+          cell.append(this.cut(text, column, link || document.createElement("span")));
         } else if (link !== null) {
           link.textContent = text;
           cell.append(link);
@@ -229,11 +233,11 @@
     }
 
     // A text that is cut where it has no room: of a name the middle goes, of prose the end.
-    cut(text, place) {
-      if (text.split(" ").length > 3) {
+    cut(text, column, place) {
+      if (isProse(text)) {
         place.textContent = text;
       } else {
-        const at = text.length - Math.min(12, text.length >> 1);
+        const at = text.length - Math.min(12, text.length >> 1, Math.floor(column.fitted / 3));
         place.classList.add("cut");
         place.append(element("span", {}, text.slice(0, at)), element("span", {}, text.slice(at)));
       }
