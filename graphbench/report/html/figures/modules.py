@@ -13,7 +13,7 @@ from graphbench.report.html.figures.drawing import (
     TimeAxis,
     Trace,
     added,
-    axis,
+    bars_axis,
     colour,
     duration,
     hover,
@@ -70,6 +70,10 @@ class _Bar:
         return _known(self.side_ns(side) for side in _SIDES[2:])
 
     @property
+    def longest_ns(self) -> float:
+        return max(self.eager_ns or 0.0, self.compiled_ns or 0.0)
+
+    @property
     def missing(self) -> int:
         return sum(row.missing for row in self.rows)
 
@@ -111,13 +115,14 @@ def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow) -> 
     bars = _bars(rows, word)
     compiled = bool(total.kernels)
     sides = [side for side in _SIDES if whole.side_ns(side) and (compiled or side.colour == "eager")]
-    scale = TimeAxis.up_to(max(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0) for bar in bars))
+    longest_ns = max(bar.longest_ns for bar in bars)
+    scale = TimeAxis.up_to(longest_ns)
     return Figure(
         id=name,
         title=f"Before and after, by {word}",
         caption=_caption(whole, word, compiled),
         traces=(*(_trace(side, bars, whole, scale) for side in sides), *([_ratios(bars, scale)] if compiled else [])),
-        layout=_layout(bars, scale),
+        layout=_layout(bars, scale, longest_ns),
         totals_ns={"eager": whole.eager_ns or 0.0, **({"compiled": whole.compiled_ns or 0.0} if compiled else {})},
         alternative=tuple((bar.name, _words(bar, compiled)) for bar in (*bars, whole)),
     )
@@ -160,7 +165,7 @@ def _trace(side: _Side, bars: Sequence[_Bar], whole: _Bar, scale: TimeAxis) -> T
 
 def _ratios(bars: Sequence[_Bar], scale: TimeAxis) -> Trace:
     """How much faster each is, behind its longer bar."""
-    ends = [scale.of(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0)) for bar in bars]
+    ends = [scale.of(bar.longest_ns) for bar in bars]
     texts = [f"{format_ratio(bar.speedup)}{' !' if bar.missing else ''}" for bar in bars]
     return word_behind(range(len(bars)), ends, texts)
 
@@ -174,13 +179,13 @@ def _hover(bar: _Bar, whole: _Bar) -> str:
     return hover(bar.name, facts)
 
 
-def _layout(bars: Sequence[_Bar], scale: TimeAxis) -> dict[str, Any]:
+def _layout(bars: Sequence[_Bar], scale: TimeAxis, longest_ns: float) -> dict[str, Any]:
     return layout(
         70 + _ROW_HEIGHT * len(bars),
         barmode="stack",
         bargap=0,
         hovermode="closest",
-        xaxis=axis(f"time ({scale.unit})", rangemode="tozero", fixedrange=True),
+        xaxis=bars_axis(scale, longest_ns),
         yaxis=rows_axis([bar.name for bar in bars]),
         legend=legend(),
     )
