@@ -58,8 +58,7 @@ class _Bar:
     rows: tuple[GroupRow, ...]
 
     def side_ns(self, side: _Side) -> float | None:
-        known = [value for row in self.rows if (value := getattr(row, side.attribute)) is not None]
-        return sum(known) if known else None
+        return _known([getattr(row, side.attribute) for row in self.rows])
 
     @property
     def eager_ns(self) -> float | None:
@@ -216,5 +215,7 @@ def _words(bar: _Bar, compiled: bool) -> str:
 
 
 def _known(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    """Sum of those that are known; `None` where all that is more than 0 is missing."""
+    values = list(values)
+    total_ns = added(values)
+    return total_ns if total_ns or None not in values else None
