@@ -136,6 +136,6 @@ def finest_words(drawn: Fewer) -> str:
     if not drawn.finest_ns:
         return ""
     return (
-        f" Rows of one kind and place that are nearer than {duration(drawn.finest_ns)} are one bar, which tells how "
-        "many they are and how long they work."
+        f" Rows of one kind and place that lie within {duration(drawn.finest_ns)} are one bar, which tells how many they "
+        "are and how long they work."
     )
