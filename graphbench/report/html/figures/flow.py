@@ -76,6 +76,7 @@ def flow_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure |
     }
     return Figure(
         id="flow",
+        wide=True,
         title="From source lines through nodes to kernels",
         caption=_caption(flow),
         traces=(trace,),

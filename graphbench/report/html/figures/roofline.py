@@ -70,6 +70,7 @@ def roofline_figure(
         traces += _point_traces(panel, points)
     return Figure(
         id="roofline",
+        wide=True,
         title="How near rows get to the device's limits",
         caption=_caption(record, every, panels, rest),
         traces=tuple(_one_legend_entry_each(traces)),
