@@ -83,7 +83,7 @@
 
   async function samples(found, id) {
     const series = await Promise.all(
-      found.map(async ([name, number]) => ({ name, values_ns: await graphbench.item(number) })),
+      found.map(async ([name, number]) => ({ name, values_ns: await graphbench.samples(number) })),
     );
     const place = element("div", { class: "samples" });
     const made = section("Samples", place);

@@ -12,19 +12,30 @@
     return typeof a === "string" || typeof b === "string" ? String(a).localeCompare(String(b)) : b - a;
   }
 
+  // Its lists are unpacked when they are first needed: most columns are hidden.
+  class Column {
+    constructor(data) {
+      Object.assign(this, data);
+      this.packed = { values: data.values, texts: data.texts || data.values, order: data.order || data.values };
+      this.title = data.unit ? `${data.name} (${data.unit})` : data.name;
+      for (const list of ["values", "texts", "order"]) {
+        Object.defineProperty(this, list, { get: () => this.unpacked(list) });
+      }
+    }
+
+    unpacked(list) {
+      if (typeof this.packed[list] !== "function") {
+        const found = listed(this.packed[list]);
+        this.packed[list] = () => found;
+      }
+      return this.packed[list]();
+    }
+  }
+
   class Table {
     constructor(data) {
       Object.assign(this, data);
-      this.columns = data.columns.map((column) => {
-        const values = listed(column.values);
-        return {
-          ...column,
-          values,
-          texts: column.texts === undefined ? values.map(String) : listed(column.texts),
-          order: column.order === undefined ? values : listed(column.order),
-          title: column.unit ? `${column.name} (${column.unit})` : column.name,
-        };
-      });
+      this.columns = data.columns.map((column) => new Column(column));
       this.sorted = { key: this.sort, reversed: false };
       this.order = Array.from({ length: this.rows }, (_, i) => i);
       this.shown = this.order;
