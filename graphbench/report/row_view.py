@@ -113,3 +113,8 @@ class Rows(Sequence[RowT]):
         table = draw(build(self.columns, shown, wide=False), DEFAULT_WIDTH)
         more = f"\n... {count_text(len(self.rows) - _SHOWN, 'more', 'more')}" if len(self.rows) > _SHOWN else ""
         return f"<{counted}>\n{table}{more}"
+
+    def _repr_html_(self) -> str:
+        from graphbench.report.html.fragment import rows_fragment
+
+        return rows_fragment(self.several or f"{self.what}s", self.columns, self.rows)
