@@ -68,6 +68,7 @@ class Profile:
         wide: bool = False,
         group_by: str | None = None,
         depth: int | None = None,
+        fold: str = "never",
     ) -> str:
         """The tables as text.
 
@@ -78,10 +79,12 @@ class Profile:
             group_by: `"module"`, `"source"`, `"op_type"`, `"kernel"` or `"shape"` (op type and shapes of its inputs):
                 sums in the place of nodes and fusions; repeated layers are one row.
             depth: with modules, cut their paths after so many parts.
+            fold: `"always"` makes nodes and kernels that layers repeat one row, with their sums, `"auto"` those of long
+                tables; groups are folded in any case.
 
         Raises:
             UsageError: a value of another type, `top` or `depth` below 1, a column that no table has, or no such way to
-                group.
+                group or to fold.
         """
         expected: dict[str, tuple[Any, Any]] = {
             "top": (top, int | None),
@@ -89,12 +92,13 @@ class Profile:
             "wide": (wide, bool),
             "group_by": (group_by, str | None),
             "depth": (depth, int | None),
+            "fold": (fold, str),
         }
         for name, (value, kind) in expected.items():
             check_type(name, value, kind)
         from graphbench.report.table import TableReporter
 
-        options: RenderOptions = {"top": top, "sort": sort, "wide": wide}
+        options: RenderOptions = {"top": top, "sort": sort, "wide": wide, "fold": fold}
         if group_by is not None:
             options["group_by"] = group_by
         if depth is not None:

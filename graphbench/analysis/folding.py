@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.group_homes import LAYER, fold_layers, kernel_family
@@ -18,13 +18,7 @@ from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.stats import Summary, judge
 from graphbench.analysis.views import NodeRow, outputs_text
-from graphbench.records import KernelRecord, NodeRecord, ProfileRecord, RegionRecord, Role
-
-FoldChoice = Literal["auto", "always", "never"]
-FOLD_CHOICES: Final[tuple[FoldChoice, ...]] = get_args(FoldChoice)
-FOLD_ABOVE: Final = 60
-"""Rows of a table above which `auto` folds it, where that saves a third of them."""
-_LEAST_SAVED: Final = 1 / 3
+from graphbench.records import KernelRecord, ProfileRecord, RegionRecord, Role
 
 RowT = TypeVar("RowT", NodeRow, FusionRow)
 RowT_co = TypeVar("RowT_co", covariant=True)
@@ -107,8 +101,7 @@ class Layers:
     """
 
     def __init__(self, record: ProfileRecord) -> None:
-        nodes = [node for region in record.regions for node in region.nodes]
-        self._modules = fold_layers({node.module for node in nodes})
+        self._modules = fold_layers({node.module for region in record.regions for node in region.nodes})
         self._patterns: dict[tuple[str, str], NodePattern] = {}
         before: Counter[tuple[str, str]] = Counter()
         for region in record.regions:
@@ -118,7 +111,7 @@ class Layers:
                 pattern = NodePattern(self._modules[node.module], like[1], before[like])
                 self._patterns[region.key, node.name] = pattern
                 before[like] += 1
-        self._most = _most_nodes(nodes, self._modules)
+        self._most = _most_nodes(record, self._modules)
         self._regions = {region.key: region for region in record.regions}
 
     def node_name(self, region: str, name: str) -> str:
@@ -200,13 +193,6 @@ class _Executed:
         return tuple(sorted(self._texts.get((kernel.phase, name), "") for name in kernel.executes))
 
 
-def worth_folding(rows: int, folds: int, choice: FoldChoice) -> bool:
-    """Whether a table of `rows` is shown as `folds`: always or never, or where it is long and folding saves a third."""
-    if choice == "auto":
-        return rows > FOLD_ABOVE and rows - folds >= rows * _LEAST_SAVED
-    return choice == "always" and folds < rows
-
-
 def base_name(name: str) -> str:
     """A node's name without the number by which equal names are told apart: `hidden_states` of `hidden_states_12`."""
     return _NUMBER.sub("", name)
@@ -241,10 +227,10 @@ def _kernel_name(group: Sequence[FusionRow]) -> str:
     return kernel_family(group[0].name, group[0].kind)
 
 
-def _most_nodes(nodes: Sequence[NodeRecord], modules: dict[str, str]) -> Counter[str]:
-    """By module pattern: the most nodes that one module of it has."""
-    each = Counter(node.module for node in nodes if node.kind in TIMED_KINDS)
+def _most_nodes(record: ProfileRecord, modules: Mapping[str, str]) -> Counter[str]:
+    """By module pattern: the most nodes that one module of it has in a region."""
+    timed = [(region.key, node) for region in record.regions for node in region.nodes if node.kind in TIMED_KINDS]
     found: Counter[str] = Counter()
-    for module, count in each.items():
+    for (_, module), count in Counter((region, node.module) for region, node in timed).items():
         found[modules[module]] = max(found[modules[module]], count)
     return found

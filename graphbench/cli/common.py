@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, NoReturn, TypeVar
 
+from graphbench.analysis.fold_choice import FOLD_CHOICES, FoldChoice
 from graphbench.analysis.group_by import GROUP_BY, meanings
-from graphbench.cli.terminal import ColorChoice, add_terminal_flags, painted, terminal_width
+from graphbench.cli.terminal import ColorChoice, add_terminal_flags, draws_blocks, is_terminal, painted, terminal_width
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import write_whole
 from graphbench.options import MOST_CALLS
@@ -117,7 +118,7 @@ def pick(options_class: type[OptionsT], arguments: argparse.Namespace) -> Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
-    """How a table is cut, sorted and grouped. `top` rows; `sort` a column's name; `depth` of module paths.
+    """How a table is cut, sorted, grouped and folded. `top` rows; `sort` a column's name; `depth` of module paths.
 
     `width` of a line in characters, `None` for that of the terminal; `color` says when colours are printed.
     `what_if` are patterns of nodes, and how much faster those are supposed to be.
@@ -131,6 +132,7 @@ class ViewOptions:
     wide: bool
     group_by: str | None
     depth: int | None
+    fold: FoldChoice = "auto"
     width: int | None = None
     color: ColorChoice = "auto"
     what_if: Sequence[tuple[str, float]] = ()
@@ -158,11 +160,20 @@ class ViewOptions:
             chosen["depth"] = self.depth
         if self.width is not None:
             chosen["width"] = self.width
+        if self.fold == "always":
+            chosen["fold"] = self.fold
         return chosen
 
     def on_screen(self) -> RenderOptions:
-        """The keywords of a text that is printed: as wide as the terminal, where that is what it is printed on."""
+        """The keywords of a text that is printed: as wide as the terminal, where that is what it is printed on.
+
+        There long tables are folded, and have bars where the terminal can draw them.
+        """
         chosen, columns = self.keywords(), terminal_width()
+        if is_terminal() and self.fold == "auto":
+            chosen["fold"] = self.fold
+        if draws_blocks():
+            chosen["blocks"] = True
         if columns is not None and self.width is None:
             chosen["width"] = max(columns, WIDE_WIDTH) if self.wide else columns
         return chosen
@@ -198,6 +209,13 @@ def add_view_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--depth", type=positive_int, metavar="N", help="with --group-by module: cut paths after N parts"
+    )
+    group.add_argument(
+        "--fold",
+        choices=FOLD_CHOICES,
+        default="auto",
+        help="nodes and kernels that layers repeat are one row. auto: of long tables on a terminal, without --wide; "
+        "default: %(default)s",
     )
     group.add_argument(
         "--what-if",

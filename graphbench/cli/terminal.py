@@ -44,10 +44,20 @@ def terminal_width() -> int | None:
 
     Source: `shutil.get_terminal_size`, which asks `COLUMNS` first; 0 stands for a size that is not known.
     """
-    if not _is_terminal():
+    if not is_terminal():
         return None
     columns = shutil.get_terminal_size(fallback=(0, 0)).columns
     return max(MIN_WIDTH, columns) if columns else None
+
+
+def draws_blocks() -> bool:
+    """Whether standard output shows bars and lines of block elements: a terminal that knows more than ASCII.
+
+    `NO_COLOR` is about colours only.
+    """
+    if not is_terminal() or os.environ.get("TERM") == "dumb":
+        return False
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").startswith("utf8")
 
 
 def wants_color(choice: ColorChoice) -> bool:
@@ -58,7 +68,7 @@ def wants_color(choice: ColorChoice) -> bool:
         return False
     if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
         return True
-    return _is_terminal() and os.environ.get("TERM") != "dumb"
+    return is_terminal() and os.environ.get("TERM") != "dumb"
 
 
 def painted(text: str, choice: ColorChoice) -> str:
@@ -70,5 +80,6 @@ def painted(text: str, choice: ColorChoice) -> str:
     return paint(text)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
+    """Whether standard output is one."""
     return sys.stdout is not None and sys.stdout.isatty()

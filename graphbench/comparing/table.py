@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from graphbench.analysis.implementations import ImplementationRow
 from graphbench.records import Environment, Policy
+from graphbench.report.cells import Grid
 from graphbench.report.compare_table import implementation_parts
-from graphbench.report.grid import Grid, text_of
+from graphbench.report.grid import text_of
 from graphbench.report.html.fragment import parts_fragment
 
 

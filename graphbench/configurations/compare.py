@@ -30,8 +30,9 @@ from graphbench.measuring.step import WARMUP_STEPS, profile_step
 from graphbench.options import MeasureOptions
 from graphbench.records import HELD_NOTE, ProfileRecord
 from graphbench.report.base import DEFAULT_WIDTH
+from graphbench.report.cells import Grid
 from graphbench.report.configurations_table import configuration_parts
-from graphbench.report.grid import Grid, text_of
+from graphbench.report.grid import text_of
 from graphbench.report.html.fragment import parts_fragment
 from graphbench.session import Session
 

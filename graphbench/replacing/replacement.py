@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from graphbench.analysis.replacements import ReplacementRow
 from graphbench.records import Environment, Policy
-from graphbench.report.grid import Grid, text_of
+from graphbench.report.cells import Grid
+from graphbench.report.grid import text_of
 from graphbench.report.html.fragment import parts_fragment
 from graphbench.report.replacement_table import replacement_parts
 

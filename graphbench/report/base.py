@@ -21,8 +21,9 @@ class RenderOptions(TypedDict, total=False):
     `top` rows a table; `sort` key; `wide` for all columns; `width` of a line in characters; `table` for those that
     render one table at a time: `nodes`, `fusions`, `gaps`, `places`, `step`, `breaks` or `opportunities`. `group_by`
     (one of `analysis.group_by.GROUP_BY`) puts a table of groups in the place of nodes and fusions; `depth` cuts module
-    paths. `fold` (one of `analysis.folding.FOLD_CHOICES`) makes repeated layers one row of nodes and fusions. `metric` of
-    an overlay: one of `graph.overlay.METRICS`.
+    paths. `fold` (one of `analysis.fold_choice.FOLD_CHOICES`) makes repeated layers one row of nodes and fusions;
+    `blocks` draws bars and samples of block elements beside the numbers. `metric` of an overlay: one of
+    `graph.overlay.METRICS`.
     """
 
     top: int | None
@@ -34,6 +35,7 @@ class RenderOptions(TypedDict, total=False):
     depth: int
     metric: str
     fold: str
+    blocks: bool
 
 
 class Reporter(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.stats import Summary
@@ -16,7 +16,7 @@ from graphbench.report.difference import difference_text
 from graphbench.report.gaps_table import GAP_COLUMNS, GAP_LINE_COLUMNS
 from graphbench.report.groups_table import GROUP_COLUMNS
 from graphbench.report.limit_columns import FUSION_TRAFFIC_COLUMNS, LIMIT_COLUMNS, LIMIT_KEYS, always
-from graphbench.report.names import shorten_head, shorten_kernel_of_kind
+from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_phase
 from graphbench.report.node_columns import NODE_COLUMNS, TRAINING_NODE_COLUMNS, row_marks, tail_ratio
 
 _ROLE_WORDS: tuple[tuple[Role, str], ...] = (
@@ -108,7 +108,7 @@ def _one_call_statistics() -> tuple[Column[FusionRow], ...]:
 
 FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
-    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_head),
+    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_phase),
     Column(
         name="kernel",
         key="kernel",
@@ -146,7 +146,7 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
         kind="text",
         get=lambda row: row.verdict,
         brief=lambda row: f"{row.verdict} +" if row.verdict and row.together else row.verdict,
-        shrink=7,
+        shrink=None,
     ),
     *LIMIT_COLUMNS,
     *FUSION_TRAFFIC_COLUMNS,
@@ -170,6 +170,25 @@ FUSION_COLUMNS: tuple[Column[FusionRow], ...] = (
     Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful, shown="csv"),
     *of_one_call((COUNT_COLUMN, *LAUNCH_COLUMNS, *CONFIG_COLUMNS)),
 )
+
+LEAVE: Final = (
+    "samples_line",
+    "in_graph_bar",
+    "all_calls_batch_p50",
+    "in_graph_spread",
+    "kind",
+    "spread",
+    "unfused",
+    "bound",
+    "in_graph",
+    "each",
+    "calls",
+    "difference",
+    "limit",
+    "region",
+    "phase",
+)
+"""Columns of kernels by how little they matter where lines are narrow: what stays says whether fusing paid."""
 
 FUSION_LAUNCH_COLUMNS: tuple[Column[FusionRow], ...] = (
     *(column for column in FUSION_COLUMNS if column.key in ("region", "phase", "kernel", "kind")),

@@ -8,9 +8,10 @@ from graphbench.analysis.implementations import ImplementationRow, clocks_apart
 from graphbench.analysis.stats import Summary
 from graphbench.plaintext import clean
 from graphbench.records import Environment, Policy
+from graphbench.report.cells import Grid
 from graphbench.report.column import Column
 from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong
-from graphbench.report.grid import Grid, build
+from graphbench.report.grid import build
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.names import shorten_tail
 from graphbench.units import MISSING

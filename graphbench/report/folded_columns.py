@@ -19,17 +19,16 @@ from graphbench.analysis.views import NodeRow
 from graphbench.report.column import Column
 from graphbench.report.columns import BACKWARD_SIGN, FUSION_COLUMNS, roles_text
 from graphbench.report.limit_columns import shorten_bound
-from graphbench.report.names import shorten_fate, shorten_head, shorten_kernel_of_kind, shorten_tail
+from graphbench.report.names import shorten_fate, shorten_kernel_of_kind, shorten_place
 from graphbench.report.node_columns import node_columns
 from graphbench.units import UNKNOWN
 
-RowT = TypeVar("RowT", NodeRow, FusionRow)
+RowT = TypeVar("RowT")
 Number = Callable[[RowT], float | None]
 
-FOLDED: Final = (
-    "×: so many layers are one row, and its times are their sums; each: the median of one; min..max: of the one that "
-    "takes least and of the one that takes most, where these differ by more than noise"
-)
+FOLDED: Final = "×: so many layers are one row, and its times are their sums; each: the median of one"
+SPREAD: Final = "min..max"
+SPREAD_EXPLAINED: Final = f"{SPREAD}: of the layer that takes least and of the one that takes most, beyond noise"
 _MARKS: Final = "=!*"
 _NODE_TOTALS: Final = frozenset(
     {"isolated_p50", "backward_isolated_p50", "compiled_forward", "compiled_backward", "share", "in_graph", "host"}
@@ -45,6 +44,11 @@ _COUNT: Final[Column[Fold[Any]]] = Column(
 _EQUAL: Final = frozenset({"region", "phase", "kind", "calls", "op_type", "outputs", "source"})
 
 
+def folded_legend(table: str) -> str:
+    """What the columns of a drawn table of folds are."""
+    return f"{FOLDED}; {SPREAD_EXPLAINED}" if SPREAD in table else FOLDED
+
+
 def folded_node_columns(rows: Sequence[NodeRow], grain_ns: float) -> tuple[Column[Fold[NodeRow]], ...]:
     """The columns of nodes as `rows` have them, of folds; `grain_ns` is the step of the device's stamps."""
     return tuple(_node_columns(rows, grain_ns))
@@ -54,7 +58,7 @@ def _node_columns(rows: Sequence[NodeRow], grain_ns: float) -> Iterator[Column[F
     yield _COUNT
     for column in node_columns(rows):
         if column.key == "name":
-            yield replace(_text(column, lambda fold: fold.name), shrink=16, shorten=shorten_tail)
+            yield replace(_text(column, lambda fold: fold.name), shrink=26, shorten=shorten_place)
         elif column.key == "fate":
             yield replace(_text(column, _fate), shorten=_shorten_fate)
         elif column.key == "module":
@@ -65,9 +69,9 @@ def _node_columns(rows: Sequence[NodeRow], grain_ns: float) -> Iterator[Column[F
             yield from _same(column, _NODE_TOTALS)
         if column.key == "outputs":
             yield _each(lambda row: row.isolated_p50_ns)
-            yield _spread("min..max", "spread", lambda row: row.isolated, grain_ns)
+            yield _spread(SPREAD, "spread", lambda row: row.isolated, grain_ns)
         if column.key == "in_graph":
-            yield _spread("in-graph\nmin..max", "in_graph_spread", _node_in_graph, grain_ns)
+            yield _spread(f"in-graph\n{SPREAD}", "in_graph_spread", _node_in_graph, grain_ns)
 
 
 def folded_fusion_columns(layers: Layers, grain_ns: float) -> tuple[Column[Fold[FusionRow]], ...]:
@@ -79,15 +83,15 @@ def _fusion_columns(layers: Layers, grain_ns: float) -> Iterator[Column[Fold[Fus
     yield _COUNT
     for column in FUSION_COLUMNS:
         if column.key == "kernel":
-            yield replace(_text(column, lambda fold: fold.name), shorten=shorten_kernel_of_kind)
+            yield replace(_text(column, lambda fold: fold.name), shrink=18, shorten=shorten_kernel_of_kind)
         elif column.key == "nodes":
-            yield _text(column, partial(_roles, layers))
+            yield replace(_text(column, partial(_roles, layers)), shrink=20)
             yield _each(lambda row: row.fused_ns)
-            yield _spread("min..max", "spread", lambda row: row.fused, grain_ns)
+            yield _spread(SPREAD, "spread", lambda row: row.fused, grain_ns)
         elif column.key == "ratio":
             yield Column(name=column.name, key=column.key, kind="ratio", get=_ratio)
         elif column.key == "verdict":
-            yield replace(_text(column, _verdicts), shorten=shorten_head)
+            yield _text(column, _verdicts)
         elif column.key == "limit":
             yield _limit(column, lambda row: row.limit_ns, lambda row: row.fused_ns)
         elif column.key == "difference":
@@ -95,7 +99,7 @@ def _fusion_columns(layers: Layers, grain_ns: float) -> Iterator[Column[Fold[Fus
         else:
             yield from _same(column, _FUSION_TOTALS)
         if column.key == "in_graph":
-            yield _spread("in-graph\nmin..max", "in_graph_spread", lambda row: row.in_graph, grain_ns)
+            yield _spread(f"in-graph\n{SPREAD}", "in_graph_spread", lambda row: row.in_graph, grain_ns)
 
 
 def _same(column: Column[RowT], totals: frozenset[str]) -> Iterator[Column[Fold[RowT]]]:
@@ -103,9 +107,8 @@ def _same(column: Column[RowT], totals: frozenset[str]) -> Iterator[Column[Fold[
     if column.key in totals:
         yield _total(column)
     elif column.key == "bound":
-        yield replace(
-            _text(column, lambda fold: "/".join(_known(fold, column))), shorten=_shorten_bounds, missing=UNKNOWN
-        )
+        bounds = _text(column, lambda fold: "/".join(_known(fold, column)) or None)
+        yield replace(bounds, shorten=_shorten_bounds, missing=UNKNOWN)
     elif column.key in _EQUAL:
         yield _common(column)
 
@@ -151,7 +154,15 @@ def _common(column: Column[RowT]) -> Column[Fold[RowT]]:
 
 
 def _text(column: Column[RowT], get: Callable[[Fold[RowT]], object]) -> Column[Fold[RowT]]:
-    return Column(name=column.name, key=column.key, kind="text", get=get, shown=column.shown, shrink=column.shrink)
+    return Column(
+        name=column.name,
+        key=column.key,
+        kind="text",
+        get=get,
+        shown=column.shown,
+        shrink=column.shrink,
+        shorten=column.shorten,
+    )
 
 
 def _known(fold: Fold[RowT], column: Column[RowT]) -> list[str]:
@@ -236,14 +247,13 @@ def _ratio(fold: Fold[FusionRow]) -> float | None:
 
 
 def _verdicts(fold: Fold[FusionRow]) -> str | None:
-    """The verdict of all rows; of different ones, how many have each."""
+    """The verdict of all rows; of different ones the most frequent, and of how many, as in `faster 3/4`."""
     found = Counter(row.verdict for row in fold.rows if row.verdict)
     if not found:
         return None
     together = " +" if any(row.together for row in fold.rows) else ""
-    if len(found) == 1:
-        return f"{next(iter(found))}{together}"
-    return ", ".join(f"{count} {verdict}" for verdict, count in found.most_common()) + together
+    verdict, count = found.most_common(1)[0]
+    return f"{verdict}{'' if count == fold.count else f' {count}/{fold.count}'}{together}"
 
 
 def _worst(column: Column[FusionRow]) -> Column[Fold[FusionRow]]:

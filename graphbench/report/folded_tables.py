@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from graphbench.analysis.folding import FOLD_ABOVE, FOLD_CHOICES, Fold, FoldChoice, Layers, worth_folding
+from graphbench.analysis.fold_choice import FOLD_ABOVE, FOLD_CHOICES, FoldChoice, worth_folding
+from graphbench.analysis.folding import Fold, Layers
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.views import NodeRow, verdict_grain_ns
 from graphbench.errors import UsageError
@@ -14,7 +15,7 @@ from graphbench.records import ProfileRecord
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.folded_columns import folded_fusion_columns, folded_node_columns
 
-RowT = TypeVar("RowT", NodeRow, FusionRow)
+RowT = TypeVar("RowT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +27,17 @@ class FoldedTable(Generic[RowT]):
     keys: Mapping[str, Callable[[Fold[RowT]], object]]
 
 
-def checked_fold(choice: str) -> FoldChoice:
-    """What `fold` asks for.
+def checked_fold(choice: str, *, wide: bool) -> FoldChoice:
+    """What `fold` asks for: by itself no table is folded of which all columns are wanted, since most are of one row.
 
     Raises:
         UsageError: no such choice.
     """
     known = next((known for known in FOLD_CHOICES if known == choice), None)
     if known is None:
-        raise UsageError(f"fold {choice!r}", hint=f"one of: {', '.join(FOLD_CHOICES)}", subject="fold")
-    return known
+        hint = f"fold {', '.join(FOLD_CHOICES[:-1])} or {FOLD_CHOICES[-1]}"
+        raise UsageError(f"cannot fold {choice!r}", hint=hint, subject="fold")
+    return "never" if wide and known == "auto" else known
 
 
 def folded_nodes(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
 
 from graphbench.analysis.gaps import GapLine, GapRow, known_sum
 from graphbench.analysis.stats import Summary
 from graphbench.plaintext import clean
 from graphbench.report.column import Column
-from graphbench.report.grid import Drawn, build, draw
+from graphbench.report.grid import Drawn, build, draw_lines
 from graphbench.report.names import shorten, shorten_head, shorten_source
 from graphbench.report.node_columns import row_marks
 from graphbench.step_records import GapOpKind, StepPhase
@@ -94,6 +95,9 @@ GAP_COLUMNS: tuple[Column[GapRow], ...] = (
     Column(name="unfaithful", key="unfaithful", kind="text", get=lambda row: row.unfaithful, shown="csv"),
 )
 
+LEAVE: Final = ("launches", "host", "autograd", "autograd_node", "kind", "outputs", "copied", "isolated_p50", "share")
+"""Columns of gap ops by how little they matter where lines are narrow."""
+
 GAP_LINE_COLUMNS: tuple[Column[GapLine], ...] = (
     Column(name="line", key="line", kind="text", get=lambda row: row.line, shrink=20, shorten=shorten),
     Column(name="ops", key="ops", kind="text", get=lambda row: ", ".join(row.ops), shrink=14, shorten=shorten_head),
@@ -117,8 +121,8 @@ def by_place(rows: Sequence[GapRow]) -> list[tuple[str, list[GapRow]]]:
 
 def draw_by_place(
     rows: Sequence[GapRow], every: Sequence[GapRow], *, wide: bool, width: int, without: tuple[str, ...]
-) -> Drawn:
-    """The table with a line above the rows of each place, which says what all ops of it cost together.
+) -> list[str]:
+    """The table with a line above the rows of each place, which says what all ops of it cost together, and its notes.
 
     Args:
         rows: those to show, in order.
@@ -129,16 +133,18 @@ def draw_by_place(
     """
     groups = by_place(rows)
     ordered = [row for _, members in groups for row in members]
-    lines = draw(build(GAP_COLUMNS, ordered, wide=wide, without=(*without, "place")), width).split("\n")
+    grid = build(GAP_COLUMNS, ordered, wide=wide, without=(*without, "place"), leave=LEAVE)
+    table, *notes = draw_lines(grid, width)
     if len(groups) == 1:
-        return Drawn("\n".join(lines))
+        return [table, *notes]
+    lines = table.split("\n")
     whole = dict(by_place(every))
     header = len(lines) - len(ordered)
     drawn = lines[:header]
     for place, members in groups:
         drawn += [_place_line(place, whole[place]), *lines[header : header + len(members)]]
         header += len(members)
-    return Drawn("\n".join(drawn))
+    return [Drawn("\n".join(drawn)), *notes]
 
 
 def _place_line(place: str, rows: Sequence[GapRow]) -> str:

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from graphbench.plaintext import clean, clean_lines, quoted
 from graphbench.report.base import DEFAULT_WIDTH
+from graphbench.report.cells import Grid, fit, padded, widths
 from graphbench.report.column import Column, Kind
-from graphbench.report.names import Shorten
 from graphbench.units import TimeUnit, format_number, format_ratio, format_time, time_unit
 
 RowT = TypeVar("RowT")
-_ANY_WIDTH = 1 << 30
 _LONGEST_CELL = 400  # a column is as wide as its widest cell, in every row
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """Cells ready to be drawn. `shorten` and `shrink` say how, and how far, a column may be cut: `None` not at all."""
-
-    headers: list[str]
-    rows: list[list[str]]
-    aligns: list[str]
-    shrink: list[int | None]
-    shorten: list[Shorten | None]
-
-
-def build(columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, wide: bool, without: Sequence[str] = ()) -> Grid:
+def build(
+    columns: Sequence[Column[RowT]],
+    rows: Sequence[RowT],
+    *,
+    wide: bool,
+    without: Sequence[str] = (),
+    leave: Sequence[str] = (),
+) -> Grid:
     """Fill a table's cells. Columns for which no row has a value are left out; all times have one unit.
 
     Args:
@@ -37,14 +31,18 @@ def build(columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, wide: bool, 
         rows: what to show, in order.
         wide: whether the `wide` columns are shown.
         without: keys of columns that would say nothing here.
+        leave: keys of columns that may leave where there is too little room, the first of them first; none does where
+            all columns were asked for (`wide`).
     """
-    grid = Grid(headers=[], rows=[[] for _ in rows], aligns=[], shrink=[], shorten=[])
+    grid = Grid(headers=[], rows=[[] for _ in rows], aligns=[], shrink=[], shorten=[], words=[], leave=[])
     shown = shown_values(columns, rows, wide=wide, without=without)
     unit = table_unit(shown)
     for column, values in shown:
         in_unit = column_unit(column, unit)
         grid.headers.append(f"{column.name}\n{in_unit}" if in_unit else column.name)
         grid.aligns.append(column.align)
+        grid.words.append(column.word + "." * column.name.endswith("."))
+        grid.leave.append(leave.index(column.key) if column.key in leave and not wide else None)
         grid.shrink.append(column.shrink if column.kind == "text" else None)
         grid.shorten.append(column.shorten if column.kind == "text" else None)
         for line, cell in zip(grid.rows, cell_texts(column, rows, values, unit), strict=True):
@@ -111,50 +109,33 @@ class Drawn(str):
 
 def draw(grid: Grid, width: int) -> Drawn:
     """Draw a grid as plain text of at most `width` characters a line, where the numbers alone leave room for that."""
-    # Imported here: a CSV or JSON report needs no table.
-    from tabulate import DataRow, TableFormat, tabulate
+    return drawn(grid, width)[0]
 
+
+def draw_lines(grid: Grid, width: int) -> list[str]:
+    """The same, and below it which columns it has no room for."""
+    table, gone = drawn(grid, width)
+    told = [word for word in gone if word]
+    return [table, f"no room for: {', '.join(told)}; wider lines show more"] if told else [table]
+
+
+def drawn(grid: Grid, width: int) -> tuple[Drawn, list[str]]:
+    """The table, and the headers of the columns that it has no room for."""
     if not grid.headers:
-        return Drawn()
-    natural = sum(_widths(grid)) + 2 * (len(grid.headers) - 1)
-    gap = "  " if natural <= width else " "
-    fitted = fit(grid, width - len(gap) * (len(grid.headers) - 1))
-    row = DataRow("", gap, "")
-    style = TableFormat(None, None, None, None, headerrow=row, datarow=row, padding=0, with_header_hide=None)
-    # The header goes in as rows: tabulate pads real headers, and keeps their line breaks in its own formats only.
-    text = tabulate([*_header_rows(grid, fitted), *fitted], tablefmt=style, colalign=grid.aligns, disable_numparse=True)
-    return Drawn("\n".join(line.rstrip() for line in text.splitlines()))
-
-
-def fit(grid: Grid, width: int) -> list[list[str]]:
-    """Shorten texts until the columns take `width` characters together: the widest column gives way first."""
-    if sum(_widths(grid)) <= width:
-        return [list(row) for row in grid.rows]
-    # What says nothing new goes first, and may suffice: every text in its short form, however much room there is.
-    forms = [cut or _as_it_is for cut in grid.shorten]
-    rows = [[form(cell, _ANY_WIDTH) for form, cell in zip(forms, row, strict=True)] for row in grid.rows]
-    widths = _widths(replace(grid, rows=rows))
-    limits = list(widths)
-    # First down to what a column should have, then, if numbers take too much room, to what still says something.
-    for share in (1.0, 0.8, 0.6, 0.4):
-        floors = [
-            min(size, max(int(floor * share), 3, _header_width(header))) if floor is not None else size
-            for size, floor, header in zip(widths, grid.shrink, grid.headers, strict=True)
-        ]
-        while sum(limits) > width:
-            candidates = [index for index in range(len(limits)) if limits[index] > floors[index]]
-            if not candidates:
-                break
-            limits[max(candidates, key=lambda index: limits[index])] -= 1
-    for index, form in enumerate(forms):
-        if limits[index] < widths[index]:
-            for source, row in zip(grid.rows, rows, strict=True):
-                row[index] = form(source[index], limits[index])
-    return rows
-
-
-def _as_it_is(text: str, _width: int) -> str:
-    return text
+        return Drawn(), []
+    gap = "  " if sum(widths(grid)) + 2 * (len(grid.headers) - 1) <= width else " "
+    fitted, gone = fit(grid, width, len(gap))
+    sizes = widths(fitted)
+    stacked = [header.split("\n") for header in fitted.headers]
+    height = max(map(len, stacked))
+    bottom = [[""] * (height - len(lines)) + lines for lines in stacked]
+    rule = ["-" * size for size in sizes]
+    columns = list(zip(sizes, fitted.aligns, strict=True))
+    lines = [
+        gap.join(padded(cell, size, align) for cell, (size, align) in zip(row, columns, strict=True)).rstrip()
+        for row in [*map(list, zip(*bottom, strict=True)), rule, *fitted.rows]
+    ]
+    return Drawn("\n".join(lines)), gone
 
 
 def wrap(lines: Sequence[str], width: int) -> str:
@@ -195,23 +176,3 @@ def _cell(kind: Kind, value: object, unit: TimeUnit) -> str:
     if kind == "ratio":
         return format_ratio(value)
     return format_number(value) if value % 1 else f"{value:.0f}"
-
-
-def _header_rows(grid: Grid, rows: list[list[str]]) -> list[list[str]]:
-    """The header's lines, bottom-aligned, and the rule below them."""
-    stacked = [header.split("\n") for header in grid.headers]
-    height = max(map(len, stacked))
-    padded = [[""] * (height - len(lines)) + lines for lines in stacked]
-    widths = [max(_header_width(h), *(len(row[i]) for row in rows), 0) for i, h in enumerate(grid.headers)]
-    return [*(list(line) for line in zip(*padded, strict=True)), ["-" * width for width in widths]]
-
-
-def _header_width(header: str) -> int:
-    return max(map(len, header.split("\n")))
-
-
-def _widths(grid: Grid) -> list[int]:
-    return [
-        max([_header_width(header), *(len(row[index]) for row in grid.rows)])
-        for index, header in enumerate(grid.headers)
-    ]

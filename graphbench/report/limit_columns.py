@@ -84,7 +84,7 @@ LIMIT_COLUMNS: tuple[Column[Limited], ...] = (
         key="bound",
         kind="text",
         get=lambda row: row.limit.bound,
-        shrink=6,
+        shrink=None,
         shorten=shorten_bound,
         missing=UNKNOWN,
     ),

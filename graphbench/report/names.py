@@ -9,6 +9,7 @@ Shorten = Callable[[str, int], str]
 
 _REDUNDANT = ("triton_", "cpp_fused_", "extern_kernels.", "torch.ops.")
 _NAMESPACES = re.compile(r"\b(at::native|c10)::|\(anonymous namespace\)::")
+_PHASES = {"forward": "fwd", "backward": "bwd"}
 _KERNEL = re.compile(r"[\w.]+:\d+")
 
 
@@ -33,6 +34,25 @@ def shorten_tail(text: str, width: int) -> str:
 def shorten_head(text: str, width: int) -> str:
     """Cut the end of a text."""
     return text if len(text) <= width else text[: max(1, width - 1)] + "…"
+
+
+def shorten_phase(text: str, width: int) -> str:
+    """`forward` as `fwd` where there is no room for it."""
+    return text if len(text) <= width else _PHASES.get(text, text[:width])
+
+
+def shorten_place(text: str, width: int) -> str:
+    """Cut a module in which `*` stands for layers: what is above the layers says least, then what they are called.
+
+    `model.layers.*.mlp.up_proj` becomes `layers.*.mlp.up_proj`, then `*.mlp.up_proj`; the number of a stage, as in
+    `layer1.*.conv2`, stays as long as it can.
+    """
+    above, star, within = text.partition(".*")
+    if len(text) <= width or not star:
+        return shorten_tail(text, width)
+    layers = above.rpartition(".")[2]
+    least = f"*{within}" if layers.isalpha() else f"{layers}.*{within}"
+    return next((form for form in (f"{layers}.*{within}", least) if len(form) <= width), shorten_tail(least, width))
 
 
 def shorten_source(text: str, width: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.gaps import GapRow
@@ -67,7 +67,7 @@ _BACKWARD_COLUMNS: tuple[Column[NodeRow], ...] = (
 
 NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
-    Column(name="node", key="name", kind="text", get=lambda row: row.name),
+    Column(name="node", key="name", kind="text", get=lambda row: row.name, shrink=12),
     Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
     Column(name="kind", key="kind", kind="text", get=lambda row: row.kind, shown="csv"),
     Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs, shrink=10),
@@ -154,6 +154,28 @@ def _training_columns() -> Iterator[Column[NodeRow]]:
 
 
 TRAINING_NODE_COLUMNS: tuple[Column[NodeRow], ...] = tuple(_training_columns())
+
+
+LEAVE: Final = (
+    "samples_line",
+    "share_bar",
+    "n_kernels",
+    "host",
+    "batch_p50",
+    "in_graph_spread",
+    "isolated_p90",
+    "outputs",
+    "spread",
+    "bound",
+    "in_graph",
+    "each",
+    "source",
+    "op_type",
+    "limit",
+    "region",
+)
+"""Columns of nodes by how little they matter where lines are narrow: what stays says what it costs and what became of
+it."""
 
 
 def node_columns(rows: Sequence[NodeRow]) -> tuple[Column[NodeRow], ...]:

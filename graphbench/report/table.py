@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.folding import FoldChoice
+from graphbench.analysis.fold_choice import FoldChoice
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
@@ -18,18 +18,23 @@ from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summar
 from graphbench.analysis.summary import ProfileSummary, summary
 from graphbench.analysis.views import NodeRow, sort_rows
 from graphbench.collector import collector_paused
+from graphbench.measurements import Measurement
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.balance import balance_lines
 from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH, RenderOptions, check_options
+from graphbench.report.block_columns import blocks_legend, with_blocks
 from graphbench.report.break_lines import break_lines
+from graphbench.report.cells import Grid
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
-from graphbench.report.folded_columns import FOLDED
+from graphbench.report.columns import LEAVE as FUSIONS_LEAVE
+from graphbench.report.folded_columns import folded_legend
 from graphbench.report.folded_tables import FoldedTable, checked_fold, folded_fusions, folded_nodes
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
-from graphbench.report.grid import Grid, build, draw, wrap
+from graphbench.report.gaps_table import LEAVE as GAPS_LEAVE
+from graphbench.report.grid import build, draw, draw_lines, wrap
 from graphbench.report.groups_table import (
     GROUP_COLUMNS,
     OF_COMPILED,
@@ -40,6 +45,7 @@ from graphbench.report.groups_table import (
 )
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend, row_name, without_limit
+from graphbench.report.node_columns import LEAVE as NODES_LEAVE
 from graphbench.report.node_columns import NODE_LAUNCH_COLUMNS, NODE_LIMIT_COLUMNS, node_columns, node_sort_keys
 from graphbench.report.opportunities_table import opportunity_lines, pay_off_lines
 from graphbench.report.overview import (
@@ -75,7 +81,7 @@ __all__ = ["GAPS_NOT_RECORDED", "TableReporter"]
 
 
 class TableReporter:
-    """The whole report as text; takes `top`, `sort`, `wide`, `width`, `group_by`, `depth` and `fold`."""
+    """The whole report as text; takes `top`, `sort`, `wide`, `width`, `group_by`, `depth`, `fold` and `blocks`."""
 
     suffix = ".txt"
 
@@ -87,25 +93,33 @@ class TableReporter:
         Raises:
             UsageError: an unknown option or sort key.
         """
-        check_options("table", options, ("top", "sort", "wide", "width", "group_by", "depth", "fold"))
+        check_options("table", options, ("top", "sort", "wide", "width", "group_by", "depth", "fold", "blocks"))
         grouping = checked_grouping(options.get("group_by"), options.get("depth"))
         wide = options.get("wide", False)
         width = options.get("width", WIDE_WIDTH if wide else DEFAULT_WIDTH)
-        fold = checked_fold(options.get("fold", "never"))
-        tables = _Tables(options.get("sort", "cost"), options.get("top"), wide, width, grouping, fold)
+        fold = checked_fold(options.get("fold", "never"), wide=wide)
+        look = _Look(wide=wide, width=width, blocks=options.get("blocks", False))
+        tables = _Tables(options.get("sort", "cost"), options.get("top"), look, grouping, fold)
         with collector_paused():
             return wrap(tables.lines(record), width)
+
+
+class _Look(NamedTuple):
+    """How tables are drawn, as `RenderOptions` say."""
+
+    wide: bool
+    width: int
+    blocks: bool
 
 
 class _Tables:
     """The tables of one report, all cut and sorted by the same options."""
 
-    def __init__(
-        self, sort: str, top: int | None, wide: bool, width: int, grouping: Grouping | None, fold: FoldChoice
-    ) -> None:
+    def __init__(self, sort: str, top: int | None, look: _Look, grouping: Grouping | None, fold: FoldChoice) -> None:
         self.digest = Digest()
         self._grouping, self._fold = grouping, fold
-        self._sort, self._top, self._wide, self._width = find_sort(sort), top, wide, width
+        self._sort, self._top = find_sort(sort), top
+        self._wide, self._width, self._blocks = look.wide, look.width, look.blocks
 
     def lines(self, record: ProfileRecord) -> list[str]:
         """The whole report, line by line; a table is one entry."""
@@ -166,9 +180,10 @@ class _Tables:
         folded = folded_nodes(record, asked, self._fold, self._sorts_as_well(keys))
         without, title = self._without(record, rows), "Nodes, isolated"
         if folded is None:
-            lines = self._table(title, node_columns(rows), asked, keys, without)
+            columns = self._drawn(node_columns(rows), asked, "share", lambda row: row.node.isolated)
+            lines = self._table(title, columns, asked, keys, without, NODES_LEAVE)
         else:
-            lines = self._folded(title, folded, len(asked), without)
+            lines = self._folded(title, folded, "share", len(asked), without, NODES_LEAVE)
         lines += legend(rows, many=many, wide=self._wide)
         lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
         lines += _reasons(_without_backward(record, rows))
@@ -189,9 +204,10 @@ class _Tables:
         layered = folded_fusions(record, listed, self._fold, self._sorts_as_well(keys))
         without = self._without(record, rows)
         if layered is None:
-            lines = self._table(title, FUSION_COLUMNS, listed, keys, without)
+            columns = self._drawn(FUSION_COLUMNS, listed, "in_graph", lambda row: row.device.measurement)
+            lines = self._table(title, columns, listed, keys, without, FUSIONS_LEAVE)
         else:
-            lines = self._folded(title, layered, len(listed), without)
+            lines = self._folded(title, layered, "in_graph", len(listed), without, FUSIONS_LEAVE)
         lines += _left_out(unowned, [row for row in rows if row.phase == "backward"])
         lines += legend(rows, many=many, wide=self._wide)
         lines += balance_lines(record.regions, found.divided, self.digest)
@@ -243,9 +259,10 @@ class _Tables:
         shown, lines = self._chosen(title, rows, sort_keys(GAP_COLUMNS, "in_graph"))
         without = self._without(record)
         if lines[0].endswith("sorted by cost)"):
-            lines.append(draw_by_place(shown, rows, wide=self._wide, width=self._width, without=without))
+            lines += draw_by_place(shown, rows, wide=self._wide, width=self._width, without=without)
         else:
-            lines.append(draw(build(GAP_COLUMNS, shown, wide=self._wide, without=without), self._width))
+            grid = build(GAP_COLUMNS, shown, wide=self._wide, without=without, leave=GAPS_LEAVE)
+            lines += draw_lines(grid, self._width)
         lines += legend(shown, many=False, wide=self._wide)
         return [*lines, *_reasons([(row_name(row, False), reason) for row in rows for reason in row.reasons]), ""]
 
@@ -267,16 +284,40 @@ class _Tables:
         rows: Sequence[RowT],
         keys: Mapping[str, Callable[[RowT], object]],
         without: tuple[str, ...] = (),
+        leave: tuple[str, ...] = (),
+        note: str = "",
     ) -> list[str]:
-        shown, lines = self._chosen(title, rows, keys)
+        shown, lines = self._chosen(title, rows, keys, note)
         if not shown:
             return lines
-        return [*lines, draw(build(columns, shown, wide=self._wide, without=without), self._width)]
+        grid = build(columns, shown, wide=self._wide, without=without, leave=leave)
+        drawn = draw_lines(grid, self._width)
+        return [*lines, *drawn, *(blocks_legend(drawn[:1]) if self._blocks else [])]
 
-    def _folded(self, title: str, table: FoldedTable[LimitedT], unfolded: int, without: tuple[str, ...]) -> list[str]:
+    def _folded(
+        self,
+        title: str,
+        table: FoldedTable[RowT],
+        barred: str,
+        unfolded: int,
+        without: tuple[str, ...],
+        leave: tuple[str, ...],
+    ) -> list[str]:
         """A table of repeated layers, and what its columns are."""
-        shown, lines = self._chosen(title, table.folds, table.keys, f"folded from {unfolded}; --fold never shows all")
-        return [*lines, draw(build(table.columns, shown, wide=self._wide, without=without), self._width), FOLDED]
+        note = f"folded from {unfolded}; --fold never shows all"
+        columns = self._drawn(table.columns, table.folds, barred)
+        lines = self._table(title, columns, table.folds, table.keys, without, leave, note)
+        return [*lines, folded_legend(lines[1])]
+
+    def _drawn(
+        self,
+        columns: tuple[Column[RowT], ...],
+        rows: Sequence[RowT],
+        barred: str,
+        measured: Callable[[RowT], Measurement] | None = None,
+    ) -> tuple[Column[RowT], ...]:
+        """The columns, with their pictures where these can be shown."""
+        return with_blocks(columns, rows, barred, measured) if self._blocks else columns
 
     def _sorts_as_well(self, keys: Mapping[str, object]) -> Callable[[Mapping[str, object]], bool]:
         """Whether a table with other keys can be sorted as this one with `keys`."""
@@ -293,7 +334,7 @@ class _Tables:
         count = f"{len(shown)} of {len(rows)}" if len(shown) < len(rows) else f"{len(rows)}"
         if self._top is None and len(shown) < len(rows):
             count += f" rows, top={len(rows)} shows all"
-        return shown, [f"{title} ({count}, {f'{note}, ' if note else ''}sorted by {sort})"]
+        return shown, [f"{title} ({count}, sorted by {sort}{f', {note}' if note else ''})"]
 
 
 def _plain_grid(headers: list[str], rows: list[list[str]]) -> Grid:

@@ -300,7 +300,7 @@ def test_a_difference_is_a_number_and_never_cut() -> None:
     off = Comparison(equal=False, max_abs=8.3e-7)
     kernels = tuple(dataclasses.replace(entry, difference=off) for entry in record.regions[0].kernels)
     place = dataclasses.replace(record.regions[0], kernels=kernels)
-    text = table(dataclasses.replace(record, regions=(place,)), width=60)
+    text = table(dataclasses.replace(record, regions=(place,)), width=64)
     shown = text[text.index("\nFusions") :].splitlines()
     assert sum(line.endswith(" 8.3e-07") for line in shown) == len(kernels)
 

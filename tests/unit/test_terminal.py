@@ -50,7 +50,7 @@ def stand_on(monkeypatch: pytest.MonkeyPatch) -> Stand:
             monkeypatch.delenv(name, raising=False)
         for name, value in {"COLUMNS": str(columns or 0), **environment}.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(terminal, "_is_terminal", lambda: columns is not None)
+        monkeypatch.setattr(terminal, "is_terminal", lambda: columns is not None)
 
     return stand
 

@@ -20,6 +20,7 @@ from graphbench.analysis.steps import nothing_compiled, step_summary
 from graphbench.analysis.summary import summary
 from graphbench.analysis.views import sort_rows
 from graphbench.records import ProfileRecord
+from graphbench.report.cells import Grid
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS
 from graphbench.report.diff_columns import DIFF_COLUMNS, FUSION_DIFF_COLUMNS, GAP_DIFF_COLUMNS, TOTAL_COLUMNS
@@ -27,7 +28,7 @@ from graphbench.report.diff_table import conditions
 from graphbench.report.diff_words import by_change, changed
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import GAP_COLUMNS
-from graphbench.report.grid import Grid, build
+from graphbench.report.grid import build
 from graphbench.report.heading import heading_lines
 from graphbench.report.node_columns import node_columns, node_sort_keys
 from graphbench.report.overview import compares_sides, finding_lines, totals_aligns, totals_table

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
 from graphbench.report.heading import heading_lines
-from graphbench.report.html import figures
 from graphbench.report.html.about_sections import environment_section, measured_section, notes_section
 from graphbench.report.html.details import region_details
 from graphbench.report.html.figures import profile_figures

@@ -1,0 +1,18 @@
+"""When tables are folded by repeated layers: declared once, for the command line, Python and reports. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+FoldChoice = Literal["auto", "always", "never"]
+FOLD_CHOICES: Final[tuple[FoldChoice, ...]] = get_args(FoldChoice)
+FOLD_ABOVE: Final = 60
+"""Rows of a table above which `auto` folds it, where that saves a third of them."""
+LEAST_SAVED: Final = 1 / 3
+
+
+def worth_folding(rows: int, folds: int, choice: FoldChoice) -> bool:
+    """Whether a table of `rows` is shown as `folds`: where it is long and that saves a third, or whenever asked to."""
+    if choice == "auto":
+        return rows > FOLD_ABOVE and rows - folds >= rows * LEAST_SAVED
+    return choice == "always" and folds < rows
