@@ -92,7 +92,7 @@ class Rows(Sequence[RowT]):
         except ImportError as error:
             raise SetupError(
                 "a DataFrame needs pandas, which is not installed",
-                hint="pip install 'torch-graphbench[pandas]', in graphbench's checkout: pip install '.[pandas]'; to_csv() needs nothing",
+                hint="pip install 'torch-graphbench[pandas]'; to_csv() needs nothing",
                 subject="pandas",
             ) from error
         frame = pandas.DataFrame(
