@@ -189,9 +189,9 @@ def _of_region(
     ids = node_ids(region)
     nodes = ((ids[row.name], metric.of_node(row, verdicts)) for row in rows.nodes)
     yield nodes_graph_id(region), _data(metric, nodes)
-    ids = kernel_ids(region)
+    keys = kernel_ids(region)
     for phase in dict.fromkeys(row.phase for row in rows.fusions):
-        kernels = ((ids[row.key], metric.of_kernel(row)) for row in rows.fusions if row.phase == phase)
+        kernels = ((keys[row.key], metric.of_kernel(row)) for row in rows.fusions if row.phase == phase)
         yield kernels_graph_id(region, phase), _data(metric, kernels)
 
 
