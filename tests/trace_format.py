@@ -77,7 +77,7 @@ def track_of(event: Event) -> Track:
 
 
 def _event_faults(event: Event) -> Iterator[str]:
-    phase = event.get("ph")
+    phase = event.get("ph", "")
     if phase not in NEEDED:
         yield f"unknown phase {phase!r}"
         return

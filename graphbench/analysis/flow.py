@@ -85,15 +85,15 @@ def kernel_flow(record: ProfileRecord, digest: Digest | None = None) -> Flow:
             time_ns = once_ns * max(1, kernel.calls)
             for name, part in (kernel_parts(kernel) or {"": 1.0}).items():
                 node = by_name.get(name)
-                path = [] if node is None else [("module", module_of(node)), ("source", source_of(node))]
-                _add(root, path, region, node, kernel, time_ns * part)
+                place = None if node is None else (module_of(node), source_of(node))
+                _add(root, place, region, node, kernel, time_ns * part)
     _put_together(root, root.time_ns * LEAST_SHARE)
     return Flow(root=root, missing=tuple(missing))
 
 
 def _add(
     root: FlowPart,
-    path: list[tuple[FlowWhat, str]],
+    place: tuple[str, str] | None,
     region: RegionRecord,
     node: NodeRecord | None,
     kernel: KernelRecord,
@@ -101,9 +101,11 @@ def _add(
 ) -> None:
     """Add a part of a kernel to all that it belongs to."""
     root.add(time_ns)
-    here = root
-    for what, name in path or [("module", NO_OWNER)]:
-        here = here.child(what, name)
+    module, source = place or (NO_OWNER, None)
+    here = root.child("module", module)
+    here.add(time_ns)
+    if source is not None:
+        here = here.child("source", source)
         here.add(time_ns)
     if node is not None:
         here = here.child("node", node.op_type)

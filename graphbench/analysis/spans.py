@@ -8,10 +8,9 @@ from typing import Final, Literal
 
 from graphbench.records import Phase
 
-SpanKind = Literal[
-    *("phase", "graph", "gap", "host", "compiled", "gap op", "copy", "fill", "sync", "idle"),
-    *("eager forward", "eager backward", "compiled forward", "compiled backward", "rest"),
-]
+RunKind = Literal["eager forward", "eager backward", "compiled forward", "compiled backward", "rest"]
+StepKind = Literal["phase", "graph", "gap", "host", "compiled", "gap op", "copy", "fill", "sync", "idle"]
+SpanKind = RunKind | StepKind
 """What happened: `phase`, `graph` and `gap` say where a step was, `rest` is what no row of a run explains."""
 BANDS: Final[frozenset[SpanKind]] = frozenset({"phase", "graph", "gap"})
 FINEST: Final = 4096

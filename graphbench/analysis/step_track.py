@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from graphbench.analysis.spans import Fewer, Span, SpanKind, fewer
@@ -88,16 +89,18 @@ def _bands(step: StepRecord, events: list[_Event]) -> Iterator[Span]:
     """Phases and places, each from the first event of a stretch that is of no other to its last one."""
     hosts = [event for event in events if event.row != NO_ROW and event.device < 0]
     graphs = {place.key for place in step.places if place.kind == "graph"}
-    for lane, names in enumerate(([step.rows[e.row].phase for e in hosts], [step.rows[e.row].place for e in hosts])):
-        start = 0
-        for position in range(1, len(hosts) + 1):
-            if position < len(hosts) and names[position] == names[start]:
-                continue
-            first_ns, last_ns = hosts[start].start_ns, max(event.end_ns for event in hosts[start:position])
-            kind: SpanKind = "phase" if lane == 0 else "graph" if names[start] in graphs else "gap"
-            work_ns = last_ns - first_ns
-            yield Span(lane=lane, kind=kind, start_ns=first_ns, end_ns=last_ns, work_ns=work_ns, name=names[start])
-            start = position
+    for start, end, name in _stretches([(event, step.rows[event.row].phase) for event in hosts]):
+        yield Span(lane=0, kind="phase", start_ns=start, end_ns=end, work_ns=end - start, name=name)
+    for start, end, name in _stretches([(event, step.rows[event.row].place) for event in hosts]):
+        kind: SpanKind = "graph" if name in graphs else "gap"
+        yield Span(lane=1, kind=kind, start_ns=start, end_ns=end, work_ns=end - start, name=name)
+
+
+def _stretches(named: list[tuple[_Event, str]]) -> Iterator[tuple[float, float, str]]:
+    """Start, end and name of events of one name that follow each other."""
+    for name, members in groupby(named, key=lambda entry: entry[1]):
+        events = [event for event, _ in members]
+        yield events[0].start_ns, max(event.end_ns for event in events), name
 
 
 def _span(step: StepRecord, event: _Event, positions: dict[str, int], on_device: bool) -> Span:

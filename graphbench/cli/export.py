@@ -19,7 +19,7 @@ from graphbench.cli.common import (
 )
 from graphbench.cli.show import TABLES, read_profile
 from graphbench.errors import UsageError
-from graphbench.report import REPORTERS
+from graphbench.report import FORMATS
 from graphbench.report.base import RenderOptions
 
 SCRIPT = Path("repro.py")
@@ -75,8 +75,9 @@ class ExportCommand(Command[ExportOptions]):
         parser.add_argument("profile", type=Path, metavar="PROFILE", help="a profile.json, or the directory of a run")
         parser.add_argument(
             "--format",
-            choices=(*OF_ROWS, OP_LIST, *REPORTERS),
+            choices=(*OF_ROWS, OP_LIST, *FORMATS),
             default="repro",
+            metavar="FORMAT",
             help="of one row: repro, a Python script that needs only torch; ncu, the command line that profiles it. "
             "op-list: the ops, for graphbench run --op-list, here or on another machine. html: a page; trace: Chrome "
             "trace events; graphml, dot: the graph of nodes and kernels; model-explorer-graph, model-explorer: that "
@@ -112,7 +113,7 @@ class ExportCommand(Command[ExportOptions]):
             if getattr(arguments, name) and arguments.format not in formats:
                 flag = f"--{name}"
                 raise UsageError(
-                    f"{flag} is for --format {' or '.join(formats)}, and the format is {arguments.format}",
+                    f"{flag} with --format {arguments.format}: it is for --format {' or '.join(formats)}",
                     hint=f"leave out {flag}{', or choose ops with --select' if arguments.format == OP_LIST else ''}",
                     subject=flag,
                 )
@@ -174,6 +175,7 @@ def _op_list(options: ExportOptions) -> tuple[str, str]:
 
 def _report(options: ExportOptions) -> str:
     from graphbench.collector import collector_paused
+    from graphbench.report import REPORTERS
 
     chosen: RenderOptions = {}
     if options.table is not None:

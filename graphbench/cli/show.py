@@ -20,7 +20,7 @@ from graphbench.cli.common import (
 )
 from graphbench.cli.output import PROFILE
 from graphbench.errors import UsageError
-from graphbench.report import REPORTERS
+from graphbench.report import FORMATS
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.runs.series import is_series, read_series
 
@@ -72,9 +72,11 @@ class ShowCommand(Command[ShowOptions]):
         )
         parser.add_argument(
             "--format",
-            choices=tuple(REPORTERS),
+            choices=FORMATS,
             default="table",
-            help="table, csv, json or markdown; or what graphbench export writes into a file. default: %(default)s",
+            metavar="FORMAT",
+            help="table, csv, json or markdown; or html, trace, graphml, dot, model-explorer, model-explorer-graph, as "
+            "graphbench export writes them. default: %(default)s",
         )
         parser.add_argument(
             "--table",
@@ -116,6 +118,7 @@ class ShowCommand(Command[ShowOptions]):
         """Render the profile to stdout, or what is predicted from it."""
         # Imported here: each command pays only for what it uses.
         from graphbench.collector import collector_paused
+        from graphbench.report import REPORTERS
 
         if options.others or is_series(options.profile):
             emit(_scaling_text(options), options.view.color if options.format == "table" else "never")

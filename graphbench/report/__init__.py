@@ -21,6 +21,9 @@ _CLASSES = {
 }
 
 
+FORMATS = tuple(_CLASSES)
+
+
 class _Reporters(Mapping[str, Reporter]):
     """A reporter is imported when it is asked for: a command starts in a blink, and pays for no other."""
 
@@ -38,4 +41,4 @@ class _Reporters(Mapping[str, Reporter]):
 
 REPORTERS: Mapping[str, Reporter] = _Reporters()
 
-__all__ = ["REPORTERS", "RenderOptions", "Reporter"]
+__all__ = ["FORMATS", "REPORTERS", "RenderOptions", "Reporter"]

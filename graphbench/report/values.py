@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
+from graphbench.jsonvalues import INT64
+from graphbench.plaintext import clean
 from graphbench.report.column import Column
 
 RowT = TypeVar("RowT")
@@ -40,7 +42,7 @@ def plain_value(column: Column[RowT], row: RowT) -> Value:
 
 
 def typed_column(column: Column[RowT], rows: Sequence[RowT]) -> TypedColumn:
-    """A column of these rows.
+    """A column of these rows; texts are one printable line each.
 
     Times, percents and ratios are floats, counts and sizes whole numbers where all of them are. A column of numbers in
     which one row has several, as registers of each of its launches, is text.
@@ -49,7 +51,7 @@ def typed_column(column: Column[RowT], rows: Sequence[RowT]) -> TypedColumn:
     known = [value for value in values if value is not None]
     kind = _type(column, known)
     if kind in ("text", "category"):
-        values = tuple(None if value is None else str(value) for value in values)
+        values = tuple(None if value is None else clean(str(value)) for value in values)
     return TypedColumn(name=column.csv_name, type=kind, values=values)
 
 
@@ -58,4 +60,5 @@ def _type(column: Column[RowT], known: Sequence[Value]) -> ValueType:
         return "flag"
     if column.kind == "text" or any(isinstance(value, str) for value in known):
         return "category" if column.key in CATEGORIES else "text"
-    return "integer" if column.kind == "number" and known and all(isinstance(v, int) for v in known) else "float"
+    whole = known and all(isinstance(value, int) and abs(value) < INT64 for value in known)
+    return "integer" if column.kind == "number" and whole else "float"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphbench import document
-from graphbench.report import REPORTERS
+from graphbench.report.html.reporter import HtmlReporter
 from tests.benchmarks.show_speed import make_profile, run_python
 from tests.browser.conftest import start_browser, why_no_browser
 
@@ -64,7 +64,7 @@ def render(path: Path) -> float:
     """Write the page of a saved profile beside it; the seconds that rendering took, without reading the profile."""
     record = document.read(path)
     start = time.perf_counter()
-    text = REPORTERS["html"].render(record)
+    text = HtmlReporter().render(record)
     path.with_suffix(".html").write_text(text, encoding="utf-8")
     return time.perf_counter() - start
 

@@ -81,7 +81,7 @@ def test_two_sequence_lengths_show_that_attention_grows_faster(
     assert main(["run", *words, *sets, *BUDGET]) == 0
     assert "over 2 sets of inputs" in capsys.readouterr().out
     found = graphbench.scaling(tmp_path / "out")
-    grows = {row.op_type: row.growth.exponent for row in found.rows if row.growth is not None}
+    grows = {row.op_type: row.growth.exponent for row in found.nodes if row.growth is not None}
     assert grows["softmax"] > grows["linear"] + 0.3
     assert grows["softmax"] > 1.5
     shapes = [read(tmp_path / "out" / f"input_ids=1x{n}" / "profile.json").regions[0] for n in (128, 1024)]

@@ -11,10 +11,11 @@ import pytest
 
 from graphbench import cli, document, files
 from graphbench.cli.common import refuse_overwrite
-from graphbench.errors import UsageError, first_line
+from graphbench.errors import SetupError, UsageError, first_line
 from graphbench.measurements import Measurement
 from graphbench.options import MeasureOptions
 from graphbench.records import ProfileRecord
+from graphbench.report import FORMATS
 from graphbench.runs.entries import Started
 from tests.factories import node, profile, region
 from tests.unit.test_hostile_journal import entries_of, journal_of
@@ -62,8 +63,8 @@ def install(monkeypatch: pytest.MonkeyPatch, name: str, **members: object) -> No
 
 @pytest.fixture
 def reporters(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeReporter]:
-    fakes = {name: FakeReporter(f"<{name}>") for name in ("table", "csv", "json", "markdown")}
-    install(monkeypatch, "graphbench.report", REPORTERS=fakes)
+    fakes = {name: FakeReporter(f"<{name}>") for name in FORMATS}
+    install(monkeypatch, "graphbench.report", REPORTERS=fakes, FORMATS=FORMATS)
     return fakes
 
 
@@ -214,7 +215,28 @@ def test_output_dir_gets_every_file(jobs: list[SimpleNamespace], tmp_path: Path)
         "nodes.csv": "<csv>\n",
         "fusions.csv": "<csv>\n",
         "profile.json": "saved",
+        "trace.json": "<trace>\n",
+        "report.html": "<html>\n",
     }
+
+
+def test_without_the_extra_for_pages_all_else_is_written_and_said(
+    jobs: list[SimpleNamespace],
+    reporters: dict[str, FakeReporter],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def lacking(record: ProfileRecord) -> str:
+        raise SetupError("the page needs jinja2", hint="pip install it")
+
+    monkeypatch.setattr(reporters["html"], "render", lacking)
+    assert cli.main(["run", "--model", "hf:gpt2", "--output-dir", str(tmp_path)]) == 0
+    assert not (tmp_path / "report.html").exists()
+    assert (tmp_path / "trace.json").exists()
+    told = capsys.readouterr().err
+    assert "no report.html: the page needs jinja2" in told
+    assert "report.html" not in told.splitlines()[-1]
 
 
 def test_csv_files_hold_the_table_of_their_name(

@@ -270,7 +270,7 @@ def test_a_newer_schema_asks_for_an_upgrade() -> None:
 
 
 def test_an_older_schema_asks_to_measure_again() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 2, expected 7") as caught:
+    with pytest.raises(ProfileFormatError, match="schema 2, expected 8") as caught:
         document.loads(replaced(("schema_version",), 2))
     assert "measure again" in (caught.value.hint or "")
 

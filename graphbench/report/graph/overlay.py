@@ -6,10 +6,11 @@ Checked against google-ai-edge/model-explorer at c0f8dba and its package ai-edge
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow
@@ -188,9 +189,14 @@ def _of_region(
 
 
 def _data(metric: Metric, values: Iterable[tuple[str, Value]]) -> Mapping[str, Any]:
-    results = {name: _result(metric, value) for name, value in values if value is not None}
+    results = {name: _result(metric, value) for name, value in values if _is_known(value)}
     colouring = {"gradient": metric.gradient} if metric.gradient else {"thresholds": metric.thresholds}
     return {"name": metric.name, "results": results, **({} if metric.colours else colouring)}
+
+
+def _is_known(value: Value) -> TypeGuard[float | str]:
+    """JSON has no word for infinity."""
+    return value is not None and (isinstance(value, str) or math.isfinite(value))
 
 
 def _result(metric: Metric, value: float | str) -> Mapping[str, object]:

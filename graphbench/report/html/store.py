@@ -50,7 +50,7 @@ class Store:
         """Keep samples, in thousandths of a nanosecond at the finest; equal ones have one number."""
         self.has_samples = True
         if values not in self._series:
-            self._series[values] = self.add([_short(value) for value in values])
+            self._series[values] = self.add(_short(values))
         return self._series[values]
 
     def add_detail(self, detail: Detail) -> int:
@@ -95,5 +95,9 @@ def script_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
-def _short(value_ns: float) -> float | int:
-    return int(value_ns) if value_ns == int(value_ns) else round(value_ns, 3)
+def _short(values_ns: Sequence[float]) -> list[JsonValue]:
+    """Whole numbers without a point, as stamps are on a device; millions of samples pass here."""
+    whole = [*map(int, values_ns)]
+    if whole == [*values_ns]:
+        return [*whole]
+    return [int(value) if value == int(value) else round(value, 3) for value in values_ns]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from graphbench.measurements import SourceLine
-from graphbench.plaintext import clean, clean_lines
 from graphbench.records import KernelRecord, RegionRecord
 from graphbench.report.column import Column
 
 RowT = TypeVar("RowT")
-_DIGITS: Final = 15  # Perfetto misreads numbers with more than 18 digits behind the point
-_MOST: Final = 2**63 - 1
 
 
 def column_args(columns: Sequence[Column[RowT]], row: RowT) -> dict[str, Any]:
@@ -25,7 +21,7 @@ def column_args(columns: Sequence[Column[RowT]], row: RowT) -> dict[str, Any]:
             continue
         if column.kind == "fraction" and isinstance(value, (int, float)):
             value = 100 * value
-        found[column.csv_name] = plain(value)
+        found[column.csv_name] = value
     return found
 
 
@@ -44,20 +40,5 @@ def code_args(region: RegionRecord, kernel: KernelRecord, call: str) -> dict[str
 
 
 def known(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are known and not empty, as a trace may hold them."""
-    return {key: plain(value) for key, value in values.items() if value is not None and value != ""}
-
-
-def plain(value: object) -> Any:
-    """A value as viewers read it: what is no number in their range is text in which every character shows."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= _MOST else str(value)
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
-        return {clean(str(key)): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    return clean_lines(str(value)) if "\n" in str(value) else clean(str(value))
+    """Those that are known and not empty."""
+    return {key: value for key, value in values.items() if value is not None and value != ""}

@@ -6,21 +6,40 @@ reads it: `JsonTraceTokenizer`, `JsonTraceParser`, `SliceTracker`, `FlowTracker`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from graphbench.plaintext import clean
+from graphbench.plaintext import clean, clean_lines
 
 Event = dict[str, Any]
 Args = Mapping[str, Any]
 _NO_NAME: Final = "(no name)"
-_DIGITS: Final = 9  # of a microsecond: Perfetto misreads numbers with more than 18 digits behind the point
+# Perfetto misreads numbers with more than 18 digits behind the point (`StringToDouble` of json_parser.h).
+_DECIMALS: Final = 9  # of a stamp
+_DIGITS: Final = 15  # of any other number, in all
+_MOST: Final = 2**63 - 1
 
 
 def microseconds(ns: float) -> float:
     """Nanoseconds in the format's unit, exact to a millionth of a nanosecond."""
-    return round(ns / 1e3, _DIGITS)
+    return round(ns / 1e3, _DECIMALS)
+
+
+def plain(value: object) -> Any:
+    """A value as viewers read it: what is no number in their range is text in which every character shows."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _MOST else str(value)
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return clean_lines(str(value)) if "\n" in str(value) else clean(str(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +51,18 @@ class Lane:
 
     def slice(self, name: str, category: str, start_ns: float, duration_ns: float, args: Args) -> None:
         """Something that took time."""
-        self._add("X", name, category, start_ns, {"dur": microseconds(duration_ns), "args": args})
+        self._add("X", name, category, start_ns, {"dur": microseconds(duration_ns), "args": plain(args)})
 
     def instant(self, name: str, category: str, at_ns: float, args: Args) -> None:
         """Something without a time."""
-        self._add("i", name, category, at_ns, {"s": "t", "args": args})
+        self._add("i", name, category, at_ns, {"s": "t", "args": plain(args)})
 
     def arrow_from(self, what: str, flow: int, at_ns: float) -> None:
-        """An arrow starts at the slice that was added last."""
+        """An arrow starts at the innermost slice that starts then."""
         self._add("s", what, "flow", at_ns, {"id": flow})
 
     def arrow_to(self, what: str, flow: int, at_ns: float) -> None:
-        """The same arrow ends at the slice that was added last, at the same time or later: earlier ones are dropped."""
+        """The same arrow ends at the innermost slice that starts then; viewers drop one that leads back in time."""
         self._add("f", what, "flow", at_ns, {"id": flow, "bp": "e"})
 
     def _add(self, phase: str, name: str, category: str, at_ns: float, more: Mapping[str, Any]) -> None:

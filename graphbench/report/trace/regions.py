@@ -90,7 +90,7 @@ def _add_nodes(lane: Lane, rows: RegionRows, track: Track, phase: Phase) -> None
     for slot, row in zip(track.slots, nodes, strict=True):
         forward = phase == "forward"
         args = column_args(NODE_COLUMNS if forward else _BACKWARD_COLUMNS, row) | source_args(row.node.source)
-        args["row"] = f"{row.region}/{row.name}"
+        args |= known({"row": f"{row.region}/{row.name}"})
         _add_row(lane, slot, row.name, "eager" if forward else "eager backward", args)
 
 

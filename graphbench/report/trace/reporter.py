@@ -17,8 +17,7 @@ from graphbench.analysis.rows import ProfileRows, profile_rows
 from graphbench.analysis.views import NodeRow
 from graphbench.records import Environment, Policy, ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
-from graphbench.report.trace.arguments import plain
-from graphbench.report.trace.events import Event, Process, numbered
+from graphbench.report.trace.events import Event, Process, numbered, plain
 from graphbench.report.trace.gaps import GapTracks, break_lane, laid_lane
 from graphbench.report.trace.regions import RegionRows, region_process
 from graphbench.report.trace.step import happenings, idle_lane, timeline_lanes

@@ -6,11 +6,15 @@ from typing import Final
 
 from graphbench.analysis.digest import Digest
 from graphbench.records import ProfileRecord
+from graphbench.report.html.figures.diff import diff_figures
 from graphbench.report.html.figures.flow import flow_figure
 from graphbench.report.html.figures.modules import module_figure, op_type_figure
 from graphbench.report.html.figures.roofline import roofline_figure
+from graphbench.report.html.figures.scaling import scaling_figures
 from graphbench.report.html.figures.timeline import order_figure, step_figure
 from graphbench.report.html.model import Figure
+
+__all__ = ["SCRIPTS", "diff_figures", "profile_figures", "scaling_figures"]
 
 SCRIPTS: Final = ("figures.js", "samples.js")
 """The templates that draw them; both expect plotly as a global, at the latest when the page is loaded."""

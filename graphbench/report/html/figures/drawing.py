@@ -44,9 +44,14 @@ def colour(name: str) -> str:
     return f"var(--{name})"
 
 
+def tint(name: str) -> str:
+    """A light shade of a colour of the page, on which its text is easy to read."""
+    return f"tint(--{name})"
+
+
 def category(position: int) -> str:
-    """One of the page's colours without a meaning, in turn."""
-    return colour(f"cat-{position % CATEGORIES + 1}")
+    """The name of one of the page's colours without a meaning, in turn."""
+    return f"cat-{position % CATEGORIES + 1}"
 
 
 def escaped(text: str) -> str:
@@ -118,4 +123,20 @@ def legend(**entries: Any) -> dict[str, Any]:
         "yanchor": "bottom",
         "traceorder": "normal",
         **entries,
+    }
+
+
+def word_behind(positions: Sequence[float], ends: Sequence[float | None], texts: Sequence[str]) -> Trace:
+    """A word behind each bar: `ends` of the bars on the axis, `positions` of the words across it."""
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "x": list(ends),
+        "y": list(positions),
+        "text": [f" {escaped(text)}" for text in texts],
+        "textposition": "middle right",
+        "textfont": {"color": colour("muted"), "size": 12},
+        "hoverinfo": "skip",
+        "showlegend": False,
+        "cliponaxis": False,
     }

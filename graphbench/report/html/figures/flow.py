@@ -8,7 +8,17 @@ from graphbench.analysis.digest import Digest
 from graphbench.analysis.flow import Flow, FlowPart, kernel_flow, walk
 from graphbench.analysis.group_homes import NO_OWNER
 from graphbench.records import ProfileRecord
-from graphbench.report.html.figures.drawing import TimeAxis, category, colour, duration, escaped, hover, layout, part
+from graphbench.report.html.figures.drawing import (
+    TimeAxis,
+    category,
+    colour,
+    duration,
+    escaped,
+    hover,
+    layout,
+    part,
+    tint,
+)
 from graphbench.report.html.model import Figure, kernel_id, node_id
 from graphbench.report.names import shorten, shorten_kernel_of_kind
 from graphbench.units import count_text
@@ -52,12 +62,11 @@ def flow_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure |
         "hovertext": [_hover(entry, root) for _, _, entry in parts],
         "texttemplate": "%{label}  %{percentRoot:.1%}",
         "textposition": "middle left",
-        "textfont": {"size": 12},
+        "textfont": {"size": 12, "color": colour("text")},
         "sort": False,
         "tiling": {"orientation": "h", "pad": 1},
         "pathbar": {"thickness": 22},
-        "root": {"color": colour("grid")},
-        "leaf": {"opacity": 0.85},
+        "leaf": {"opacity": 1},
         "marker": {
             "colors": [_colour(key, entry, order) for key, _, entry in parts],
             "line": {"width": 0.5, "color": colour("surface")},
@@ -123,11 +132,11 @@ def _hover(entry: FlowPart, root: FlowPart) -> str:
 def _colour(key: str, entry: FlowPart, order: dict[str, int]) -> str:
     """All of a module is of its colour; what has no owner, or is not told apart, of none."""
     if entry.what == "all":
-        return colour("grid")
+        return tint("muted")
     module = ".".join(key.split(".")[:2])
     if entry.what == "others" or entry.name == NO_OWNER:
-        return colour("idle")
-    return category(order[module])
+        return tint("idle")
+    return tint(category(order[module]))
 
 
 def _caption(flow: Flow) -> str:

@@ -21,6 +21,7 @@ from graphbench.report.html.figures.drawing import (
     legend,
     part,
     rows_axis,
+    word_behind,
 )
 from graphbench.report.html.model import Figure
 from graphbench.units import MISSING, count_text, format_ratio
@@ -159,18 +160,9 @@ def _trace(side: _Side, bars: Sequence[_Bar], whole: _Bar, scale: TimeAxis) -> T
 
 def _ratios(bars: Sequence[_Bar], scale: TimeAxis) -> Trace:
     """How much faster each is, behind its longer bar."""
-    return {
-        "type": "scatter",
-        "mode": "text",
-        "x": [scale.of(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0)) for bar in bars],
-        "y": list(range(len(bars))),
-        "text": [f" {format_ratio(bar.speedup)}{' !' if bar.missing else ''}" for bar in bars],
-        "textposition": "middle right",
-        "textfont": {"color": colour("muted"), "size": 12},
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "cliponaxis": False,
-    }
+    ends = [scale.of(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0)) for bar in bars]
+    texts = [f"{format_ratio(bar.speedup)}{' !' if bar.missing else ''}" for bar in bars]
+    return word_behind(range(len(bars)), ends, texts)
 
 
 def _hover(bar: _Bar, whole: _Bar) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -141,7 +142,7 @@ def _one_legend_entry_each(traces: Iterable[Trace]) -> Iterable[Trace]:
 
 def _size(point: RatePoint) -> float:
     """The area of a mark grows with its share."""
-    return _SMALLEST + (_LARGEST - _SMALLEST) * float(point.share or 0.0) ** 0.5
+    return _SMALLEST + (_LARGEST - _SMALLEST) * math.sqrt(point.share or 0.0)
 
 
 def _row_id(point: RatePoint) -> str:

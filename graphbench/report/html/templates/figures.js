@@ -1,27 +1,42 @@
-// Draws the page's pictures with plotly once they come into view, in the page's colours.
+// Draws the page's pictures with plotly, in the page's colours.
 //
-// window.graphbench.drawFigure(element, figure): `figure` is a `Figure` of model.py as JSON.
+// window.graphbench.drawFigure(element, figure): `figure` is a `Figure` of model.py as JSON. Resolves once it is drawn.
 // A click on a point that has an id dispatches "graphbench:select" on document, with the id as its detail.
 "use strict";
 
 (function () {
   const page = (window.graphbench = window.graphbench || {});
   const COLOUR_KEY = /colou?rs?$/i;
-  const VARIABLE = /^var\((--[\w-]+)\)$/;
+  const NAMED = /^(var|tint)\((--[\w-]+)\)$/;
+  const TINT = 0.32; // of the colour, on the page's surface
   const AXIS_KEY = /^[xy]axis\d*$/;
-  const NEAR = "300px";
   const still = window.matchMedia("(prefers-reduced-motion: reduce)");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Map(); // element -> figure
 
-  /** A deep copy in which colours named `var(--NAME)` are those of the page; texts stay as they are. */
+  const pen = document.createElement("canvas").getContext("2d");
+
+  function channels(colour) {
+    pen.fillStyle = "#808080";
+    pen.fillStyle = colour; // reads back as #rrggbb
+    return [1, 3, 5].map((at) => parseInt(pen.fillStyle.slice(at, at + 2), 16));
+  }
+
+  function tinted(colour, surface) {
+    const [over, under] = [channels(colour), channels(surface)];
+    return `rgb(${over.map((value, i) => Math.round(TINT * value + (1 - TINT) * under[i])).join(",")})`;
+  }
+
+  /** A deep copy in which colours named `var(--NAME)`, or a tint of one, are the page's; texts stay as they are. */
   function inColour(value, styles, key) {
     if (Array.isArray(value)) return value.map((entry) => inColour(entry, styles, key));
     if (value !== null && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([name, entry]) => [name, inColour(entry, styles, name)]));
     }
-    const named = typeof value === "string" && COLOUR_KEY.test(key) ? VARIABLE.exec(value) : null;
-    return named ? styles.getPropertyValue(named[1]).trim() || "gray" : value;
+    const named = typeof value === "string" && COLOUR_KEY.test(key) ? NAMED.exec(value) : null;
+    if (!named) return value;
+    const found = styles.getPropertyValue(named[2]).trim() || "#808080";
+    return named[1] === "var" ? found : tinted(found, styles.getPropertyValue("--surface").trim() || "#ffffff");
   }
 
   function axis(own) {
@@ -75,12 +90,12 @@
     return window.Plotly.react(element, traces, layout, configOf(figure));
   }
 
-  function start(element, figure) {
+  async function start(element, figure) {
     if (drawn.has(element) || !element.isConnected) return;
     drawn.set(element, figure);
     element.textContent = "";
     try {
-      render(element, figure);
+      await render(element, figure);
     } catch (error) {
       fail(element, error);
       return;
@@ -123,29 +138,18 @@
     }
   }
 
-  /** Calls back once plotly is there: its script may stand at the end of the page. */
-  function withPlotly(then, element) {
-    if (window.Plotly) then();
-    else if (document.readyState === "complete") fail(element, new Error("plotly is not part of this page"));
-    else window.addEventListener("load", () => withPlotly(then, element), { once: true });
+  function loaded() {
+    if (window.Plotly || document.readyState === "complete") return Promise.resolve();
+    return new Promise((done) => window.addEventListener("load", done, { once: true }));
   }
 
-  page.drawNow = (element, figure) => withPlotly(() => start(element, figure), element);
-
-  page.drawFigure = function (element, figure) {
+  page.drawFigure = async function (element, figure) {
     element.style.minHeight = `${figure.layout.height}px`; // the page does not jump when it is drawn
     if (!element.hasAttribute("role")) element.setAttribute("role", "img");
     if (!element.hasAttribute("aria-label")) element.setAttribute("aria-label", `${figure.title}. ${figure.caption}`);
-    const seen = new IntersectionObserver(
-      (entries) => {
-        if (!entries.some((entry) => entry.isIntersecting)) return;
-        seen.disconnect();
-        page.drawNow(element, figure);
-      },
-      { rootMargin: NEAR },
-    );
-    seen.observe(element);
-    window.addEventListener("beforeprint", () => page.drawNow(element, figure), { once: true });
+    await loaded();
+    if (window.Plotly) await start(element, figure);
+    else fail(element, new Error("plotly is not part of this page"));
   };
 
   document.addEventListener("graphbench:theme", repaint);

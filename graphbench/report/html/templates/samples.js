@@ -89,14 +89,14 @@
 
   page.drawSamples = function (element, series) {
     const known = series.filter((entry) => entry.values_ns.length);
-    if (!known.length) return;
+    if (!known.length) return Promise.resolve();
     const longest = Math.max(...known.map((entry) => quantile([...entry.values_ns].sort((a, b) => a - b), 0.5)));
     const [unit, scale] = SCALES_NS.find(([, ns]) => longest >= ns) || SCALES_NS[SCALES_NS.length - 1];
     const entries = known.map((entry) => sorted(entry, scale));
     const range = rangeOf(entries);
     const traces = entries.flatMap((entry, index) => tracesOf(entry, index, unit, range));
-    element.setAttribute("role", "img");
-    element.setAttribute("aria-label", entries.map((entry) => nameOf(entry, unit, range[1])).join("; "));
-    page.drawNow(element, { id: "samples", traces, layout: layoutOf(unit, range, entries.length) });
+    const caption = entries.map((entry) => nameOf(entry, unit, range[1])).join("; ");
+    const layout = layoutOf(unit, range, entries.length);
+    return page.drawFigure(element, { id: "samples", title: "Samples", caption, traces, layout });
   };
 })();
