@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from graphbench.plaintext import clean, clean_lines, quoted
-from graphbench.report.base import DEFAULT_WIDTH
-from graphbench.report.cells import Grid, fit, padded, widths
+from graphbench.report.base import DEFAULT_WIDTH, LEAST_WIDTH
+from graphbench.report.cells import Grid, cell_width, fit, padded, shortened, widths
 from graphbench.report.column import Column, Kind
+from graphbench.report.names import shorten_head
 from graphbench.units import TimeUnit, format_number, format_ratio, format_time, time_unit
 
 RowT = TypeVar("RowT")
@@ -56,12 +57,20 @@ def shown_values(
     """The columns that a table of these rows shows, each with what stands in its cells."""
     shown = []
     for column in columns:
-        if column.shown == "csv" or (column.shown == "wide" and not wide) or column.key in without:
-            continue
-        values = brief_values(column, rows)
-        if not rows or _says_something(column, values):
-            shown.append((column, values))
+        if not _is_left_out(column, wide, without):
+            values = brief_values(column, rows)
+            if not rows or _says_something(column, values):
+                shown.append((column, values))
     return shown
+
+
+def _is_left_out(column: Column[RowT], wide: bool, without: Sequence[str]) -> bool:
+    return column.shown == "csv" or (column.shown == "wide" and not wide) or column.key in without
+
+
+def is_shown(column: Column[RowT], values: Sequence[object], *, without: Sequence[str] = ()) -> bool:
+    """Whether a table shows a column at first in whose cells these values stand."""
+    return not _is_left_out(column, False, without) and (not values or _says_something(column, values))
 
 
 def brief_values(column: Column[RowT], rows: Sequence[RowT]) -> list[object]:
@@ -87,7 +96,14 @@ def column_unit(column: Column[RowT], unit: TimeUnit) -> str:
 
 def cell_texts(column: Column[RowT], rows: Sequence[RowT], values: Sequence[object], unit: TimeUnit) -> list[str]:
     """A column's cells, with the marks of their rows."""
-    cells = [column.missing if value is None else _cell(column.kind, value, unit) for value in values]
+    known: dict[object, str] = {}  # many rows of a large table say the same
+    cells = []
+    for value in values:
+        key = str(value) if column.kind == "text" and value is not None else value
+        cell = known.get(key)
+        if cell is None:
+            cell = known[key] = column.missing if key is None else _cell(column.kind, key, unit)
+        cells.append(cell)
     if column.marks is None:
         return cells
     return [column.marks(row) + cell for row, cell in zip(rows, cells, strict=True)]
@@ -142,15 +158,21 @@ def wrap(lines: Sequence[str], width: int) -> str:
     """Join lines to a text that is safe to print.
 
     Prose that is too long continues on indented lines, and never on others, whatever names it quotes; tables are left
-    alone.
+    alone, but for lines so short that the terminal would break every row.
     """
     wrapped: list[str] = []
+    cut = False
     for line in lines:
         if isinstance(line, Drawn):
-            wrapped.append(clean_lines(line))
+            rows = clean_lines(line).split("\n")
+            if width < LEAST_WIDTH and any(cell_width(row) > width for row in rows):
+                rows, cut = [shortened(row, width, shorten_head) for row in rows], True
+            wrapped += rows
             continue
         prose = clean(line)
         wrapped += [prose] if len(prose) <= width else _wrapped(prose, width)
+    if cut:
+        wrapped += _wrapped(f"…: rows are cut at {width} characters; lines of {LEAST_WIDTH} have room for them", width)
     return "\n".join(wrapped) + "\n"
 
 

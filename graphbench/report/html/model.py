@@ -106,8 +106,7 @@ class Detail:
     """What a click on a row shows: facts, other rows by what they are to it, code, samples.
 
     The values of its table's columns are shown anyway, `facts` is what no column has: names and texts, which may have
-    several lines. `links` are heads, such as `executed by`, with ids of rows. `code` is the generated code; `wrapper` of a kernel
-    tells whose wrapper it is called in.
+    several lines. `links` are heads, such as `executed by`, with ids of rows. `code` is the generated code.
     """
 
     id: str
