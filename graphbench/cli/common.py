@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, NoReturn, TypeVar
 
 from graphbench.analysis.fold_choice import FOLD_CHOICES, FoldChoice
 from graphbench.analysis.group_by import GROUP_BY, meanings
-from graphbench.cli.terminal import ColorChoice, add_terminal_flags, draws_blocks, is_terminal, painted, terminal_width
+from graphbench.cli.terminal import (
+    ColorChoice,
+    add_terminal_flags,
+    draws_blocks,
+    encodable,
+    is_terminal,
+    painted,
+    terminal_width,
+)
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import write_whole
 from graphbench.options import MOST_CALLS
@@ -329,7 +337,7 @@ def emit(text: str, color: ColorChoice = "never") -> None:
         GraphbenchError: it cannot be written, on a full disk for instance.
         BrokenPipeError: its reader went away.
     """
-    text = painted(text, color)
+    text = encodable(painted(text, color))
     try:
         print(text, end="" if text.endswith("\n") else "\n", flush=True)
     except BrokenPipeError:

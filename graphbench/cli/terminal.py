@@ -8,10 +8,14 @@ import shutil
 import sys
 from typing import Final, Literal, get_args
 
+from graphbench.report.base import LEAST_WIDTH
+
 ColorChoice = Literal["auto", "always", "never"]
 COLOR_CHOICES: Final[tuple[ColorChoice, ...]] = get_args(ColorChoice)
-MIN_WIDTH: Final = 60
-"""Below it tables are no tables any more; a narrower terminal breaks lines itself."""
+_PLAIN: Final = str.maketrans("µΣ∂→–…×÷·≤≥", "uSd>-~x/.<>")
+"""What stands for the signs of a report where only ASCII is known."""
+_NARROWEST: Final = 20
+"""Nothing can be read in narrower lines: such a terminal breaks them itself."""
 
 
 def add_terminal_flags(group: argparse._ActionsContainer) -> None:
@@ -20,7 +24,7 @@ def add_terminal_flags(group: argparse._ActionsContainer) -> None:
         "--width",
         type=width_argument,
         metavar="N",
-        help=f"characters of a line, at least {MIN_WIDTH}; default: those of the terminal, 100 elsewhere and in files",
+        help=f"characters of a line, at least {LEAST_WIDTH}; default: the terminal's, 100 elsewhere and in files",
     )
     group.add_argument(
         "--color",
@@ -34,20 +38,20 @@ def add_terminal_flags(group: argparse._ActionsContainer) -> None:
 def width_argument(text: str) -> int:
     """An argument that is a number of characters in which a table can be drawn."""
     value = int(text) if text.strip().isdecimal() else 0
-    if value < MIN_WIDTH:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, at least {MIN_WIDTH}")
+    if value < LEAST_WIDTH:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, at least {LEAST_WIDTH}")
     return value
 
 
 def terminal_width() -> int | None:
-    """Characters of a line of the terminal that standard output is, at least `MIN_WIDTH`; `None` where it is none.
+    """Characters of a line of the terminal that standard output is, but no fewer than 20; `None` where it is none.
 
     Source: `shutil.get_terminal_size`, which asks `COLUMNS` first; 0 stands for a size that is not known.
     """
     if not is_terminal():
         return None
     columns = shutil.get_terminal_size(fallback=(0, 0)).columns
-    return max(MIN_WIDTH, columns) if columns else None
+    return max(_NARROWEST, columns) if columns else None
 
 
 def draws_blocks() -> bool:
@@ -58,6 +62,16 @@ def draws_blocks() -> bool:
     if not is_terminal() or os.environ.get("TERM") == "dumb":
         return False
     return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").startswith("utf8")
+
+
+def encodable(text: str) -> str:
+    """The text as standard output can encode it: character by character, so that columns stay columns."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def wants_color(choice: ColorChoice) -> bool:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 DEFAULT_WIDTH = 100
 WIDE_WIDTH = 200
+LEAST_WIDTH = 60
+"""Below it tables are no tables any more: their rows are cut, which a line at the end says."""
 
 
 class RenderOptions(TypedDict, total=False):

@@ -4,8 +4,10 @@ The order, until the columns fit:
 
 1. every text in its short form, which may be all that is needed;
 2. the widest text is shortened, down to what its column should have (`shrink`);
-3. columns leave the table, in the order of `leave`; a line below it says which;
-4. texts are shortened further, down to what still says something.
+3. columns without a header, which are pictures of others, leave the table;
+4. texts are shortened to less than they should have;
+5. columns leave in the order of `leave`; a line below the table says which;
+6. texts are shortened further, down to what still says something.
 
 What is too wide even then runs over the line: numbers are never cut.
 """
@@ -23,6 +25,7 @@ _T = TypeVar("_T")
 
 _ANY_WIDTH: Final = 1 << 30
 _LEAST: Final = 3
+_AS_THEY_SHOULD: Final = (1.0,)
 _MODEST: Final = (1.0, 0.8, 0.6)
 """Parts of `shrink` to which texts are shortened before columns leave."""
 _HARD: Final = (0.6, 0.4)
@@ -119,11 +122,11 @@ def fit(grid: Grid, width: int, gap: int = 0) -> tuple[Grid, list[str]]:
     gone = []
     while True:
         sizes = widths(short)
-        limits = _limits(short, sizes, width - gap * (len(sizes) - 1), _MODEST)
         leaving = [(rank, index) for index, rank in enumerate(short.leave) if rank is not None]
-        if _taken(limits, gap) <= width or not leaving:
+        index = min(leaving)[1] if leaving else -1
+        shares = _AS_THEY_SHOULD if leaving and not short.words[index] else _MODEST
+        if not leaving or _taken(_limits(short, sizes, width - gap * (len(sizes) - 1), shares), gap) <= width:
             break
-        index = min(leaving)[1]
         gone.append(short.words[index])
         grid, short = grid.without(index), short.without(index)
     limits = _limits(short, sizes, width - gap * (len(sizes) - 1), (*_MODEST, *_HARD))

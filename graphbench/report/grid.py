@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from graphbench.plaintext import clean, clean_lines, quoted
-from graphbench.report.base import DEFAULT_WIDTH
-from graphbench.report.cells import Grid, fit, padded, widths
+from graphbench.report.base import DEFAULT_WIDTH, LEAST_WIDTH
+from graphbench.report.cells import Grid, cell_width, fit, padded, shortened, widths
 from graphbench.report.column import Column, Kind
+from graphbench.report.names import shorten_head
 from graphbench.units import TimeUnit, format_number, format_ratio, format_time, time_unit
 
 RowT = TypeVar("RowT")
@@ -157,15 +158,21 @@ def wrap(lines: Sequence[str], width: int) -> str:
     """Join lines to a text that is safe to print.
 
     Prose that is too long continues on indented lines, and never on others, whatever names it quotes; tables are left
-    alone.
+    alone, but for lines so short that the terminal would break every row.
     """
     wrapped: list[str] = []
+    cut = False
     for line in lines:
         if isinstance(line, Drawn):
-            wrapped.append(clean_lines(line))
+            rows = clean_lines(line).split("\n")
+            if width < LEAST_WIDTH and any(cell_width(row) > width for row in rows):
+                rows, cut = [shortened(row, width, shorten_head) for row in rows], True
+            wrapped += rows
             continue
         prose = clean(line)
         wrapped += [prose] if len(prose) <= width else _wrapped(prose, width)
+    if cut:
+        wrapped += _wrapped(f"…: rows are cut at {width} characters; lines of {LEAST_WIDTH} have room for them", width)
     return "\n".join(wrapped) + "\n"
 
 

@@ -65,6 +65,8 @@ GROUP_COLUMNS: tuple[Column[GroupRow], ...] = (
     Column(name="no limit", key="unlimited", kind="number", get=lambda row: row.unlimited, shown="csv"),
     Column(name="not counted", key="uncounted", kind="number", get=lambda row: row.uncounted, shown="csv"),
 )
+LEAVE = ("unfused", "removed_bytes", "kernels", "at_limit", "nodes", "layers", "speedup", "saved")
+"""Columns of groups by how little they matter where lines are narrow."""
 OF_COMPILED = ("kernels", "removed_bytes", "missing")
 """Columns that say nothing where nothing was compiled."""
 OF_OPS = "eager, eager bwd: sums of the ops' times alone; groups add up to the total"

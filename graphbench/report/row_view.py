@@ -82,7 +82,7 @@ class Rows(Sequence[RowT]):
         Times (`_ns`), percents and ratios are `Float64`; sizes (`_bytes`) and counts `Int64`, or `Float64` where one is
         no whole number; the others `boolean`, `string` or `category`. What is missing is NA, and a `reason` says why.
 
-        Source: `pandas.array` and its nullable dtypes, pandas 3.1; they are the same since 1.2.
+        Source: the nullable dtypes of pandas, checked with 2.0 and 3.1.
 
         Raises:
             SetupError: pandas is not installed.

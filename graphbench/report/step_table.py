@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from graphbench.analysis.places import PlaceRow
 from graphbench.analysis.stats import quantile
@@ -62,9 +63,14 @@ PLACE_COLUMNS: tuple[Column[PlaceRow], ...] = (
         get=lambda row: row.host_bound,
         brief=lambda row: "host-bound" if row.host_bound else "",
         shown="nonzero",
+        shrink=None,
     ),
     Column(name="then", key="followed_by", kind="text", get=_followers, shown="nonzero", shorten=shorten_head),
 )
+
+STEP_LEAVE: Final = ("rows", "launches", "copied_bytes", "calls", "elapsed")
+PLACES_LEAVE: Final = ("followed_by", "launches_per_ms", "rows", "calls", "syncs", "launches")
+"""Columns by how little they matter where lines are narrow."""
 
 
 def step_title(step: StepRecord, found: StepSummary) -> str:

@@ -25,7 +25,6 @@ from graphbench.report.balance import balance_lines
 from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH, RenderOptions, check_options
 from graphbench.report.block_columns import blocks_legend, with_blocks
 from graphbench.report.break_lines import break_lines
-from graphbench.report.cells import Grid
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
 from graphbench.report.columns import LEAVE as FUSIONS_LEAVE
@@ -34,7 +33,7 @@ from graphbench.report.folded_tables import FoldedTable, checked_fold, folded_fu
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.gaps_table import LEAVE as GAPS_LEAVE
-from graphbench.report.grid import build, draw, draw_lines, wrap
+from graphbench.report.grid import build, draw_lines, wrap
 from graphbench.report.groups_table import (
     GROUP_COLUMNS,
     OF_COMPILED,
@@ -43,6 +42,7 @@ from graphbench.report.groups_table import (
     groups_legend,
     shown_groups,
 )
+from graphbench.report.groups_table import LEAVE as GROUPS_LEAVE
 from graphbench.report.heading import heading_lines
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend, row_name, without_limit
 from graphbench.report.node_columns import LEAVE as NODES_LEAVE
@@ -55,17 +55,18 @@ from graphbench.report.overview import (
     names_text,
     partial_sums,
     replay_lines,
-    totals_aligns,
-    totals_table,
 )
 from graphbench.report.step_table import (
     IDLE_EXPLAINED,
     PLACE_COLUMNS,
+    PLACES_LEAVE,
     STEP_COLUMNS,
+    STEP_LEAVE,
     places_title,
     shown_places,
     step_title,
 )
+from graphbench.report.totals_grid import totals_grid
 from graphbench.step_records import StepRecord
 from graphbench.units import format_duration, format_percent
 
@@ -148,9 +149,8 @@ class _Tables:
 
     def before_after(self, record: ProfileRecord, found: ProfileSummary) -> list[str]:
         """The summary of all regions, eager against compiled."""
-        headers, rows = totals_table(found, record.policy.timer)
-        table = draw(_plain_grid(headers, rows), self._width)
-        return [table, *partial_sums(found), *_region_note(record), *replay_lines(record)]
+        table = draw_lines(totals_grid(found, record.policy.timer), self._width)
+        return [*table, *partial_sums(found), *_region_note(record), *replay_lines(record)]
 
     def rows(self, record: ProfileRecord, rows: ProfileRows) -> list[str]:
         """Nodes and fusions, or their groups; nothing where nothing was compiled."""
@@ -170,8 +170,8 @@ class _Tables:
         without = (*without, "speedup") if rows[-1].limit_ns else without
         without = (*without, *OF_COMPILED) if is_op_list(record) else without
         hidden = without if is_op_list(record) or not self._wide else ()
-        grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=hidden)
-        return [title, draw(grid, self._width), *groups_legend(record, grouping.by, rows[-1], self.digest)]
+        grid = build(GROUP_COLUMNS, rows, wide=self._wide, without=hidden, leave=GROUPS_LEAVE)
+        return [title, *draw_lines(grid, self._width), *groups_legend(record, grouping.by, rows[-1], self.digest)]
 
     def nodes(self, record: ProfileRecord, rows: Sequence[NodeRow], asked: Sequence[NodeRow]) -> list[str]:
         """The per-node table of those asked for, its marks explained, and why times and limits are missing."""
@@ -235,12 +235,13 @@ class _Tables:
         """The parts of a recorded step, then its places, unless all of it is one."""
         parts = step_parts(step, self.digest)
         without = (*(() if found.on_device else ("host",)), *(() if step.user_phases else ("elapsed",)))
-        grid = build(STEP_COLUMNS, parts, wide=self._wide, without=without)
-        lines = [step_title(step, found), draw(grid, self._width), ""]
+        grid = build(STEP_COLUMNS, parts, wide=self._wide, without=without, leave=STEP_LEAVE)
+        lines = [step_title(step, found), *draw_lines(grid, self._width), ""]
         if len(found.places) < 2:
             return lines
         rows = shown_places(found.places, self._top, wide=self._wide)
-        lines += [places_title(rows, found.places), draw(build(PLACE_COLUMNS, rows, wide=self._wide), self._width)]
+        grid = build(PLACE_COLUMNS, rows, wide=self._wide, leave=PLACES_LEAVE)
+        lines += [places_title(rows, found.places), *draw_lines(grid, self._width)]
         return [*lines, *([IDLE_EXPLAINED] if any(row.idle_ns is not None for row in rows) else []), ""]
 
     def gaps(self, record: ProfileRecord) -> list[str]:
@@ -335,11 +336,6 @@ class _Tables:
         if self._top is None and len(shown) < len(rows):
             count += f" rows, top={len(rows)} shows all"
         return shown, [f"{title} ({count}, sorted by {sort}{f', {note}' if note else ''})"]
-
-
-def _plain_grid(headers: list[str], rows: list[list[str]]) -> Grid:
-    n = len(headers)
-    return Grid(headers=headers, rows=rows, aligns=totals_aligns(headers), shrink=[None] * n, shorten=[None] * n)
 
 
 def _region_note(record: ProfileRecord) -> list[str]:

@@ -16,53 +16,14 @@ from graphbench.analysis.rows import profile_rows
 from graphbench.analysis.views import NodeRow
 from graphbench.api import Profile
 from graphbench.errors import UsageError
-from graphbench.measurements import Measurement, TensorSpec
-from graphbench.records import Fate, KernelRecord, NodeRecord, ProfileRecord
+from graphbench.measurements import Measurement
+from graphbench.records import Fate, ProfileRecord
 from graphbench.report.table import TableReporter
 from tests.factories import differentiates, executes, kernel, measurement, node, profile, region, spec, steady
+from tests.layer_samples import LARGE, LAYERS, kernels, layer, repeated
+from tests.recorded import recorded_profile
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import training_step
-
-LAYERS = 4
-SMALL, LARGE = spec(4, 8), spec(4, 32)
-Find = Callable[[ProfileRecord], list[Fold[NodeRow]]]
-
-
-def layer(index: int, *, up_ns: float = 20_000.0, up: TensorSpec = LARGE) -> list[NodeRecord]:
-    """What one layer does: a norm, a product, an activation in the layer itself, and two sums."""
-    at, number = f"model.layers.{index}", "" if index == 0 else f"_{index}"
-    fused = Fate(kind="fused", kernels=(f"forward/triton_poi_fused_gelu_add_{index}:{10 + index}",))
-    return [
-        node(f"norm{number}", 5_000.0, op_type="layer_norm", module=f"{at}.norm", outputs=(SMALL,), fate=fused),
-        node(f"linear{number}", up_ns, op_type="linear", module=f"{at}.mlp.up_proj", outputs=(up,), fate=fused),
-        node(f"gelu{number}", 3_000.0, op_type="gelu", module=at, outputs=(LARGE,), fate=fused),
-        node(f"hidden{2 * index}", 1_000.0, op_type="add", module=at, outputs=(SMALL,), fate=fused, line=5),
-        node(f"hidden{2 * index + 1}", 2_000.0, op_type="add", module=at, outputs=(SMALL,), fate=fused, line=9),
-    ]
-
-
-def kernels(index: int) -> list[KernelRecord]:
-    number = "" if index == 0 else f"_{index}"
-    return [
-        kernel("extern_kernels.mm", 18_000.0, kind="extern", handle=index, roles=(executes(f"linear{number}"),)),
-        kernel(
-            f"triton_poi_fused_gelu_add_{index}",
-            4_000.0,
-            kind="triton",
-            handle=10 + index,
-            roles=(executes(f"gelu{number}", 300), executes(f"hidden{2 * index}")),
-        ),
-    ]
-
-
-def repeated(layers: int = LAYERS, *, head_ns: float = 50_000.0) -> ProfileRecord:
-    nodes = [node("embedding", 7_000.0, module="model.embed", outputs=(SMALL,))]
-    made: list[KernelRecord] = []
-    for index in range(layers):
-        nodes += layer(index)
-        made += kernels(index)
-    nodes.append(node("logits", head_ns, op_type="linear", module="head", outputs=(LARGE,)))
-    return profile(region(nodes, made))
 
 
 def of_nodes(record: ProfileRecord) -> list[Fold[NodeRow]]:
@@ -188,7 +149,7 @@ def test_a_region_that_was_compiled_twice_is_two_rows() -> None:
     assert [[row.region for row in fold.rows] for fold in folds] == [["r0", "r0"], ["r1", "r1"]]
 
 
-@pytest.mark.parametrize("make", [repeated, cpu_profile, gpu_profile, training_step])
+@pytest.mark.parametrize("make", [repeated, cpu_profile, gpu_profile, training_step, recorded_profile])
 def test_folded_tables_add_up_to_those_of_single_rows(make: Callable[[], ProfileRecord]) -> None:
     check_sums(make())
 

@@ -22,13 +22,19 @@ from graphbench.cli import terminal
 from graphbench.cli.common import ViewOptions
 from graphbench.cli.output import OutputOptions, deliver
 from graphbench.cli.terminal import ColorChoice, terminal_width, wants_color
+from graphbench.records import ProfileRecord
+from graphbench.report.base import RenderOptions
 from graphbench.report.diff_table import render_diff
 from graphbench.report.paint import GREEN, MAGENTA, RED, YELLOW, paint
 from graphbench.report.table import TableReporter
 from tests.factories import node, profile, region
+from tests.layer_samples import repeated
+from tests.recorded import recorded_profile
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import training_step
 
+ON_SCREEN: RenderOptions = {"fold": "auto", "blocks": True}
+"""What a terminal that knows more than ASCII adds to a report."""
 ESCAPES = re.compile(r"\x1b\[\d*m")
 Stand = Callable[..., None]
 
@@ -61,7 +67,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "p.json"
 
 
-@pytest.mark.parametrize(("columns", "width"), [(132, 132), (20, 60), (None, None)])
+@pytest.mark.parametrize(("columns", "width"), [(132, 132), (48, 48), (5, 20), (None, None)])
 def test_the_width_is_the_terminals_but_never_below_the_least(
     stand_on: Stand, columns: int | None, width: int | None
 ) -> None:
@@ -102,7 +108,7 @@ def test_a_width_that_was_asked_for_counts_more_than_the_terminal(
 ) -> None:
     stand_on(118, NO_COLOR="1")
     assert cli.main(["show", str(saved), "--width", "140"]) == 0
-    assert capsys.readouterr().out == TableReporter().render(gpu_profile(), width=140)
+    assert capsys.readouterr().out == TableReporter().render(gpu_profile(), width=140, **ON_SCREEN)
 
 
 def test_every_column_needs_more_than_a_narrow_terminal(
@@ -110,7 +116,7 @@ def test_every_column_needs_more_than_a_narrow_terminal(
 ) -> None:
     stand_on(80, NO_COLOR="1")
     assert cli.main(["show", str(saved), "--wide"]) == 0
-    assert capsys.readouterr().out == TableReporter().render(gpu_profile(), wide=True)
+    assert capsys.readouterr().out == TableReporter().render(gpu_profile(), wide=True, **ON_SCREEN)
 
 
 @pytest.mark.parametrize("command", ["show", "diff"])
@@ -163,7 +169,7 @@ def test_a_report_file_has_neither_colours_nor_the_terminals_width(
     assert (tmp_path / "report.txt").read_text(encoding="utf-8") == TableReporter().render(gpu_profile())
     printed = capsys.readouterr().out
     assert "\x1b[" in printed
-    assert plain(printed) == TableReporter().render(gpu_profile(), width=130)
+    assert plain(printed) == TableReporter().render(gpu_profile(), width=130, **ON_SCREEN)
 
 
 def test_a_report_file_is_as_wide_as_was_asked_for(stand_on: Stand, tmp_path: Path) -> None:
@@ -232,13 +238,14 @@ def test_a_name_cannot_bring_escapes_of_its_own() -> None:
     assert paint("relu\x1b[31m\x07") == "\x1b[1mrelu·[31m·\x1b[0m"
 
 
-def test_on_a_real_terminal(saved: Path) -> None:
+def on_terminal(columns: int, words: list[str], **environment: str) -> str:
+    """What a command prints on a terminal of so many columns, with its colours."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 77, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     unset = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
-    environment = {name: value for name, value in os.environ.items() if name not in unset} | {"TERM": "xterm"}
-    words = [sys.executable, "-m", "graphbench", "show", str(saved), "--top", "1"]
-    with subprocess.Popen(words, stdout=slave, env=environment) as process:
+    inherited = {name: value for name, value in os.environ.items() if name not in unset}
+    environment = {**inherited, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environment}
+    with subprocess.Popen([sys.executable, "-m", "graphbench", *words], stdout=slave, env=environment) as process:
         os.close(slave)
         printed = b""
         while True:
@@ -251,6 +258,61 @@ def test_on_a_real_terminal(saved: Path) -> None:
             printed += piece
     os.close(master)
     assert process.returncode == 0
-    text = printed.decode().replace("\r\n", "\n")
+    return printed.decode().replace("\r\n", "\n")
+
+
+def test_on_a_real_terminal(saved: Path) -> None:
+    text = on_terminal(77, ["show", str(saved), "--top", "1"])
     assert text.startswith("\x1b[1mgraphbench profile")
-    assert plain(text) == TableReporter().render(gpu_profile(), top=1, width=77)
+    assert plain(text) == TableReporter().render(gpu_profile(), top=1, width=77, **ON_SCREEN)
+
+
+def test_a_terminal_folds_a_long_table_and_draws_bars(tmp_path: Path) -> None:
+    document.write(repeated(20), tmp_path / "long.json")
+    text = on_terminal(140, ["show", str(tmp_path / "long.json")], NO_COLOR="1")
+    assert text == TableReporter().render(repeated(20), width=140, **ON_SCREEN)
+    assert "Nodes, isolated (7, sorted by cost, folded from 102; --fold never shows all)\n" in text
+    assert "████████" in text
+    every = on_terminal(140, ["show", str(tmp_path / "long.json"), "--fold", "never"], NO_COLOR="1")
+    assert "Nodes, isolated (102, sorted by cost)\n" in every
+
+
+@pytest.mark.parametrize(
+    "environment", [{"TERM": "dumb"}, {"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "ascii:replace"}]
+)
+def test_a_terminal_that_cannot_draw_gets_no_pictures(saved: Path, environment: dict[str, str]) -> None:
+    text = on_terminal(140, ["show", str(saved), "--wide"], NO_COLOR="1", **environment)
+    assert not set(text) & set("▏▎▍▌▋▊▉█▁▂▃▄▅▆▇")
+    assert "Nodes, isolated" in text
+
+
+def test_colours_that_are_not_wanted_take_no_pictures_away(saved: Path) -> None:
+    text = on_terminal(140, ["show", str(saved)], NO_COLOR="1")
+    assert "\x1b" not in text
+    assert "█" in text
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
+def test_what_the_output_cannot_encode_is_shown_by_its_like(saved: Path, encoding: str) -> None:
+    words = [sys.executable, "-m", "graphbench", "show", str(saved)]
+    printed = subprocess.run(
+        words, env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=True
+    ).stdout.decode(encoding)
+    whole = TableReporter().render(gpu_profile())
+    assert list(map(len, printed.splitlines())) == list(map(len, whole.splitlines()))
+    assert " us" in printed
+    assert "?" not in printed
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200, 300])
+@pytest.mark.parametrize("make", [cpu_profile, gpu_profile, training_step, repeated, recorded_profile])
+def test_no_line_of_a_report_is_wider_than_the_terminal(make: Callable[[], ProfileRecord], width: int) -> None:
+    lines = TableReporter().render(make(), width=width, **ON_SCREEN).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_below_the_least_width_rows_are_cut_and_that_is_said() -> None:
+    lines = TableReporter().render(gpu_profile(), width=40).splitlines()
+    assert max(map(len, [line for line in lines if not line.startswith("  ")])) <= 40
+    assert lines[-2:] == ["…: rows are cut at 40 characters; lines", "  of 60 have room for them"]
+    assert "rows are cut" not in TableReporter().render(gpu_profile(), width=60)

@@ -19,7 +19,7 @@ CHOICES: Final = (
     *("region", "phase", "kind", "op_type", "fate", "verdict", "bound", "place", "user_phase", "state", "arithmetic"),
 )
 """Keys of columns of which people want one value only."""
-ANY: Final = ("reason", "warnings", "unfaithful", "shared_with", "suspicious", "host_bound")
+ANY: Final = ("reason", "warnings", "unfaithful", "suspicious", "host_bound")
 """Keys of columns that say something of few rows, which people look for."""
 LARGEST: Final = 1.7976931348623157e308
 """In the place of infinity, which JSON does not have."""
@@ -102,7 +102,7 @@ def _column(entry: _Valued[RowT], rows: Sequence[RowT], unit: TimeUnit, *, hidde
     column = entry.column
     return TableColumn(
         key=column.key,
-        name=column.title,
+        name=column.title or column.key.replace("_", " "),
         kind=column.kind,
         values=_plain(entry.values),
         texts=tuple(cell_texts(column, rows, entry.briefs, unit)),
@@ -114,9 +114,10 @@ def _column(entry: _Valued[RowT], rows: Sequence[RowT], unit: TimeUnit, *, hidde
 
 
 def _filter(key: str, values: Sequence[object]) -> Filter:
+    """How rows can be filtered by a column: not where all rows have a value of their own, or all the same."""
     if key in CHOICES:
-        return "choice" if len(set(values)) > 1 else ""
-    return "any" if key in ANY and any(values) else ""
+        return "choice" if 1 < len(set(values)) < len(values) else ""
+    return "any" if key in ANY and 0 < sum(map(bool, values)) < len(values) else ""
 
 
 def _plain(values: Sequence[object]) -> tuple[JsonValue, ...]:
