@@ -10,7 +10,7 @@ from graphbench.analysis.views import sort_rows
 from graphbench.report.balance import balance_lines
 from graphbench.report.column import sort_keys
 from graphbench.report.columns import FUSION_COLUMNS
-from graphbench.report.groups_table import GROUP_COLUMNS, OF_COMPILED, groups_legend
+from graphbench.report.groups_table import GROUP_COLUMNS, OF_COMPILED, path_lines, sums_legend
 from graphbench.report.html.findings import Findings
 from graphbench.report.html.group_details import group_id
 from graphbench.report.html.model import Section, Table, kernel_id, node_id
@@ -55,7 +55,9 @@ def opportunities_section(found: Findings) -> Section:
 
 def groups_section(found: Findings) -> Section:
     """Where the time goes, by module and in other ways."""
-    return Section(id="groups", title="Groups", tables=tuple(_groups(found, way) for way in found.group_ways))
+    lines = tuple(path_lines(found.record, found.digest)) if found.compiled else ()
+    tables = tuple(_groups(found, way) for way in found.group_ways)
+    return Section(id="groups", title="Groups", lines=lines, tables=tables)
 
 
 def _groups(found: Findings, by: GroupBy) -> Table:
@@ -69,7 +71,7 @@ def _groups(found: Findings, by: GroupBy) -> Table:
         ids=[group_id(by, row.group) for row in ordered],
         sort="cost",
         head="group",
-        notes=(_total(total), *groups_legend(found.record, by, total, found.digest)),
+        notes=(_total(total), *sums_legend(found.record, by, total)),
         without=() if found.compiled else OF_COMPILED,
         also=("limit",),
         folded=by != "module",

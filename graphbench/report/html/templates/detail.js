@@ -13,7 +13,13 @@
   let opener = null;
 
   graphbench.hashOf = (id) => PREFIX + encodeURIComponent(id);
-  graphbench.idOf = (hash) => (hash.startsWith(PREFIX) ? decodeURIComponent(hash.slice(PREFIX.length)) : null);
+  graphbench.idOf = function (hash) {
+    try {
+      return hash.startsWith(PREFIX) ? decodeURIComponent(hash.slice(PREFIX.length)) : null;
+    } catch (malformed) {
+      return null; // an address that somebody cut
+    }
+  };
 
   // What a row is called in a link: nodes and kernels without their region where the page has one only.
   function nameOf(id) {
