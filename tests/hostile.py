@@ -23,6 +23,7 @@ from graphbench.report import REPORTERS
 from graphbench.report.diff_data import DIFF_TABLES, csv_diff, json_diff
 from graphbench.report.diff_markdown import markdown_diff
 from graphbench.report.diff_table import render_diff
+from graphbench.report.trace import TraceReporter
 from tests.cost_samples import gated_mlp
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import eager_step, host_step, training_step
@@ -220,6 +221,7 @@ def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]
     for group in GROUP_BY:
         yield f"csv groups {group}", partial(REPORTERS["csv"].render, record, group_by=group)
     yield "json", partial(REPORTERS["json"].render, record)
+    yield "trace", partial(TraceReporter().render, record)
     yield "what if", lambda: str(what_if(record, "*"))
 
 

@@ -9,9 +9,10 @@ from typing import Final, Literal
 
 from graphbench.analysis.costs import Cost
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.fusion import FusionRow, all_fusion_rows
+from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.roofline import Ceilings, Limit
-from graphbench.analysis.views import NodeRow, node_rows
+from graphbench.analysis.rows import ProfileRows, profile_rows
+from graphbench.analysis.views import NodeRow
 from graphbench.measurements import CacheState
 from graphbench.records import KernelKind, Phase, ProfileRecord
 
@@ -78,7 +79,9 @@ class LeftOut:
     time_ns: float
 
 
-def rate_points(record: ProfileRecord, digest: Digest | None = None) -> list[RatePoint]:
+def rate_points(
+    record: ProfileRecord, digest: Digest | None = None, rows: ProfileRows | None = None
+) -> list[RatePoint]:
     """Every kernel, then every node, then every backward of a node that was timed.
 
     Times of kernels add up to the compiled isolated sums of the summary, those of nodes to the eager ones.
@@ -86,11 +89,11 @@ def rate_points(record: ProfileRecord, digest: Digest | None = None) -> list[Rat
     Args:
         record: a profile.
         digest: statistics already computed for this record.
+        rows: its rows, where they are made already.
     """
-    digest = digest or Digest()
+    rows = rows or profile_rows(record, digest or Digest())
     devices = {region.key: region.device for region in record.regions}
-    kernels = all_fusion_rows(record, digest)
-    nodes = node_rows(record, digest)
+    kernels, nodes = rows.fusions, rows.nodes
     kernels_ns = sum(row.fused_ns or 0.0 for row in kernels)
     nodes_ns = sum((row.isolated_p50_ns or 0.0) + (row.backward_p50_ns or 0.0) for row in nodes)
     return [

@@ -43,14 +43,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fewer:
-    """Spans, and from which distance on two of one kind, lane and place are told apart; 0 where all of them are."""
+    """Spans. Within `finest_ns` those of one kind, lane and place are one; 0 where all are told apart."""
 
     spans: tuple[Span, ...]
     finest_ns: float
 
 
 def fewer(spans: Sequence[Span], most: int) -> Fewer:
-    """Put together what lies so close that no screen shows it apart, then what is still closest; work adds up.
+    """Put together what no screen shows apart, then what lies within ever longer stretches; work adds up.
 
     Args:
         spans: sorted by start on each lane.
@@ -82,10 +82,7 @@ def _joined(spans: Sequence[Span], finest_ns: float) -> list[Span]:
 
 def _are_one(one: Span, other: Span, finest_ns: float) -> bool:
     alike = (one.kind, one.place, one.region, one.phase) == (other.kind, other.place, other.region, other.phase)
-    if not alike or one.kind in BANDS:
-        return False
-    short = min(one.end_ns - one.start_ns, other.end_ns - other.start_ns) < finest_ns
-    return short and other.start_ns - one.end_ns < finest_ns
+    return alike and one.kind not in BANDS and max(one.end_ns, other.end_ns) - one.start_ns <= finest_ns
 
 
 def _join(one: Span, other: Span) -> Span:

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from graphbench.analysis.spans import Fewer, Span, SpanKind, fewer
-from graphbench.analysis.timeline import NO_ROW
+from graphbench.analysis.timeline import NO_ROW, idle_stretches
 from graphbench.step_records import TIMELINE_KINDS, StepRecord, Timeline, TimelineKind
 
 _OF_DEVICE: Final[dict[TimelineKind, SpanKind]] = {"copy": "copy", "memset": "fill", "sync": "sync"}
@@ -54,7 +54,7 @@ def step_track(step: StepRecord, most: int) -> StepTrack | None:
     lanes = _lanes(events, on_device)
     positions = {name: position for position, name in enumerate(lanes)}
     spans = [*_bands(step, events), *(_span(step, event, positions, on_device) for event in events)]
-    idle = list(_idle(step, events, positions["device idle"])) if on_device else []
+    idle = list(_idle(step, positions["device idle"])) if on_device else []
     return StepTrack(
         lanes=lanes,
         drawn=fewer([*spans, *idle], most),
@@ -121,23 +121,16 @@ def _span(step: StepRecord, event: _Event, positions: dict[str, int], on_device:
     )
 
 
-def _idle(step: StepRecord, events: list[_Event], lane: int) -> Iterator[Span]:
-    """As `timeline.idle_stretches` has them: before each launch that found every device idle."""
-    end_ns = 0.0
-    for event in events:
-        if event.device < 0 or event.kind not in ("kernel", "copy", "memset"):
-            continue
-        if event.start_ns > end_ns:
-            row = None if event.row == NO_ROW else step.rows[event.row]
-            name = event.name if row is None else row.kernel or row.name
-            place = "" if row is None else row.place
-            yield Span(
-                lane=lane,
-                kind="idle",
-                start_ns=end_ns,
-                end_ns=event.start_ns,
-                work_ns=event.start_ns - end_ns,
-                name=name,
-                place=place,
-            )
-        end_ns = max(end_ns, event.end_ns)
+def _idle(step: StepRecord, lane: int) -> Iterator[Span]:
+    """What no device did, each stretch named after the work that ended it."""
+    for idle in idle_stretches(step.timeline) or ():
+        row = None if idle.before == NO_ROW else step.rows[idle.before]
+        yield Span(
+            lane=lane,
+            kind="idle",
+            start_ns=idle.start_ns,
+            end_ns=idle.start_ns + idle.ns,
+            work_ns=idle.ns,
+            name="" if row is None else row.kernel or row.name,
+            place="" if row is None else row.place,
+        )

@@ -77,7 +77,7 @@ class RegionTracks:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ModuleSpan:
     """Neighbouring rows of one module: `path`, and the positions of the `first` and the `last` of them.
 
     `depth` counts the modules around it.
@@ -120,7 +120,7 @@ def step_track(step: StepRecord, rows: Iterable[int], digest: Digest | None = No
     return _laid([(str(row), step.rows[row].in_graph) for row in rows], digest or Digest(), start_ns)
 
 
-def module_spans(paths: Sequence[str]) -> list[Span]:
+def module_spans(paths: Sequence[str]) -> list[ModuleSpan]:
     """The modules around rows in order: outer ones before inner ones, in the order in which they are entered.
 
     A module that is left and entered again is two spans; what belongs to no module is in none.
@@ -128,13 +128,13 @@ def module_spans(paths: Sequence[str]) -> list[Span]:
     Args:
         paths: of each row the path of its module, such as `layers.0.mlp`; empty for none.
     """
-    spans: list[Span | None] = []
+    spans: list[ModuleSpan | None] = []
     open_at: list[tuple[str, int, int]] = []  # of every open module: path, first row, position in `spans`
 
     def leave(depth: int, last: int) -> None:
         while len(open_at) > depth:
             path, first, at = open_at.pop()
-            spans[at] = Span(path, len(open_at), first, last)
+            spans[at] = ModuleSpan(path, len(open_at), first, last)
 
     for position, path in enumerate(paths):
         levels = _levels(path)

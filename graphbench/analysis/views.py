@@ -39,8 +39,9 @@ class NodeRow(ShownRow):
 
     `state` and `reason` are those of the isolated measurement; `unfaithful` says that the isolated result differed from
     the real call's. `backward` is the isolated measurement of its own eager backward, whose figures are named so;
-    `compiled` is the node's part of its kernels, forward and backward. `cost` and `limit` are of its isolated call,
-    `ceilings` its device's. Other figures are worked out when asked for: most rows of a large profile are never shown.
+    `compiled` is the node's part of its kernels, forward and backward. `device`, `cost` and `limit` are of its isolated
+    call, `ceilings` its device's. Other figures are worked out when asked for: most rows of a large profile are never
+    shown.
     """
 
     region: str
@@ -59,6 +60,7 @@ class NodeRow(ShownRow):
     compiled: CompiledCost
     total_ns: float
     digest: Digest
+    device: DeviceFacts
     ceilings: Ceilings
     cost: Cost
     limit: Limit
@@ -124,11 +126,6 @@ class NodeRow(ShownRow):
     def host_ns(self) -> float | None:
         """Median time to issue the isolated call."""
         return self.digest.median(self.node.isolated, "host_ns")
-
-    @property
-    def device(self) -> DeviceFacts:
-        """What the isolated call did on the device."""
-        return DeviceFacts(self.node.isolated, self.digest)
 
     @property
     def moved_bytes(self) -> float | None:
@@ -281,6 +278,7 @@ def _node_row(
         compiled=compiled,
         total_ns=total_ns,
         digest=digest,
+        device=DeviceFacts(isolated, digest),
         ceilings=ceilings,
         cost=cost,
         limit=node_limit(node, "forward", cost, ceilings, digest),

@@ -14,7 +14,7 @@ from torch import fx
 
 from graphbench.errors import UsageError
 from graphbench.inductor import hook
-from graphbench.inductor.joint import JointGraph, reading
+from graphbench.inductor.joint import JointGraph, reading, reading_scalars
 from graphbench.inductor.origins import DynamoGraphs
 from graphbench.inductor.refusals import Refusal
 from graphbench.provenance.claims import KernelOrigins
@@ -182,7 +182,7 @@ def compile_region(
         on_graph(found)
         return artifact
 
-    with functorch_config.patch(enable_autograd_cache=False):
+    with functorch_config.patch(enable_autograd_cache=False), reading_scalars(joint):
         compiled: Any = compile_fx.compile_fx(
             gm,
             example_inputs,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from torch import fx
 
 from graphbench.inductor.origins import DynamoGraphs, Lineage, Names, inputs_of, op_name
 from graphbench.provenance.rewrites import OUTPUT, stand_ins
 from graphbench.provenance.vanished import Traced, vanished
+from graphbench.put_back import replaced
 from graphbench.records import Fate, Phase
 
 Pass = Callable[[fx.Graph], Any]
+T = TypeVar("T")
+_SCALARS: Final = "_apply_tensorify_python_scalars"
 TANGENT = "tangents_"  # how AOTAutograd names what flows into a backward
 
 
@@ -35,6 +39,8 @@ class JointGraph:
         self._sums: set[str] = set()
         self._rewrote: set[str] = set()
         self._ops: dict[str, str] = {}
+        self._of_scalars: dict[str, Lineage] = {}
+        self._numbers_of_scalars: dict[int, Names] = {}
         self.fault = ""
 
     def read(self, graph: fx.Graph) -> None:
@@ -55,7 +61,7 @@ class JointGraph:
                 continue
             self._ops[node.name] = op_name(node)
             self._traced.calls[node.name] = _call_text(node)
-            sources, differentiates, rewrote = self._graphs.lineage_of(node)
+            sources, differentiates, rewrote = self._traced_lineage(node)
             self._traced.sources[node.name] = sources
             if rewrote:
                 self._rewrote.add(node.name)
@@ -74,6 +80,52 @@ class JointGraph:
                 if name in self._differentiates or name.startswith(TANGENT)
             ]
             self._n_results = gradients[0] if gradients else None
+
+    def _traced_lineage(self, node: fx.Node) -> Lineage:
+        """What a node's own meta data tells; of a node with a scalar made a tensor, what was noted of it."""
+        found = self._graphs.lineage_of(node)
+        known = self._of_scalars.get(node.name)
+        if known is None or found.sources or found.differentiates:
+            return found
+        for number, names in self._numbers_of_scalars.items():
+            self._by_number.setdefault(number, names)
+        return known
+
+    def read_scalars(self, graph: fx.Graph) -> Callable[[], None] | None:
+        """Read the graph before AOTAutograd makes tensors of Python numbers.
+
+        Where a graph is compiled for any value of a float, ops on it become ops on a tensor of no dimension, without
+        any meta data.
+
+        Returns:
+            To be called when that is done: notes where the new nodes come from. `None` for a graph that is not of this
+            region: Inductor traces the patterns that it looks for when it first needs them.
+        """
+        if not any(self._graphs.lineage_of(node).sources for node in graph.nodes):
+            return None
+        self.read(graph)
+        before, ops, numbers = dict(self._traced.inputs), dict(self._ops), dict(self._by_number)
+        sources, differentiates = dict(self._traced.sources), dict(self._differentiates)
+
+        def compare() -> None:
+            after = {node.name: inputs_of(node) for node in graph.nodes}
+            new_ops = {node.name: op_name(node) for node in graph.nodes}
+            for name, gone in stand_ins(before, after).items():
+                ran = tuple(node for node in gone if ops.get(node) != "_local_scalar_dense")  # .item(): on the host
+                like = tuple(node for node in ran if ops.get(node) == new_ops[name]) or ran
+                found = Lineage(_together(sources, like), _together(differentiates, like))
+                self._of_scalars[name] = found._replace(differentiates=()) if found.sources else found
+            self._numbers_of_scalars = numbers if self._of_scalars else {}
+
+        return compare
+
+    def noting(self, work: Callable[[], T]) -> T | None:
+        """Read something; what cannot be read is a `fault`, and the user's model compiles all the same."""
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001 - the user's model must compile whatever we fail to read; reports say so
+            self.fault = f"the joint graph: {type(error).__name__}: {error}"
+            return None
 
     def _forget(self) -> None:
         self._traced, self._n_results = Traced(), None
@@ -125,22 +177,47 @@ class JointGraph:
         found = {}
         lowered = {node.name: inputs_of(node) for node in graph.nodes}
         ops = {node.name: op_name(node) for node in graph.nodes}
-        for name, replaced in stand_ins(self._traced.inputs, lowered, phase, n_results=self._n_results).items():
+        for name, gone in stand_ins(self._traced.inputs, lowered, phase, n_results=self._n_results).items():
             if phase == "backward":  # of forward's nodes none is in a backward graph, so that none of them is gone
-                replaced = tuple(node for node in replaced if node in self._differentiates) or replaced
-            sources, differentiates = (
-                tuple(dict.fromkeys(entry for node in replaced for entry in table.get(node, ())))
-                for table in (self._traced.sources, self._differentiates)
-            )
-            same_op = {self._ops[node] for node in replaced if node in self._ops} == {ops[name]}
+                gone = tuple(node for node in gone if node in self._differentiates) or gone
+            sources, differentiates = (_together(table, gone) for table in (self._traced.sources, self._differentiates))
+            same_op = {self._ops[node] for node in gone if node in self._ops} == {ops[name]}
             found[name] = Lineage(sources, differentiates, rewrote=not same_op)
         return found
+
+
+def _together(names: Mapping[str, Names], nodes: Names) -> Names:
+    return tuple(dict.fromkeys(name for node in nodes for name in names.get(node, ())))
 
 
 def _call_text(node: fx.Node) -> str:
     """An op and its arguments as text, equal for equal calls."""
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda source: f"%{source.name}%")
     return f"{node.target} {args!r} {kwargs!r}"
+
+
+@contextlib.contextmanager
+def reading_scalars(joint: JointGraph) -> Iterator[None]:
+    """Let `joint` see what AOTAutograd makes of Python numbers, which it does before any pass can be asked for.
+
+    Source: `torch._functorch._aot_autograd.graph_compile._apply_tensorify_python_scalars`, torch 2.11, 2.13 and 2.14.
+    A torch without it is measured all the same: such nodes have no source then, and the report says so.
+    """
+    from torch._functorch._aot_autograd import graph_compile
+
+    given = getattr(graph_compile, _SCALARS, None)
+    if given is None:
+        yield
+        return
+
+    def see(module: fx.GraphModule) -> None:
+        compare = joint.noting(lambda: joint.read_scalars(module.graph))
+        given(module)
+        if compare is not None:
+            joint.noting(compare)
+
+    with replaced(graph_compile, _SCALARS, see):
+        yield
 
 
 def reading(joint: JointGraph, given: Any) -> Mapping[str, Any]:
@@ -152,10 +229,7 @@ def reading(joint: JointGraph, given: Any) -> Mapping[str, Any]:
     passes: Sequence[Pass] = given if isinstance(given, (list, tuple)) else [given] if given is not None else []
 
     def see(graph: fx.Graph) -> None:
-        try:
-            joint.read(graph)
-        except Exception as error:  # noqa: BLE001 - the user's model must compile whatever we fail to read; reports say so
-            joint.fault = f"the joint graph: {type(error).__name__}: {error}"
+        joint.noting(lambda: joint.read(graph))
         for other in passes:
             other(graph)
 

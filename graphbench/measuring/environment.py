@@ -51,7 +51,7 @@ def environment(device: torch.device, options: tuple[tuple[str, str], ...], time
     clocks = timers.clocks.read()
     properties: Any = torch.cuda.get_device_properties(device) if device.type == "cuda" else None
     return Environment(
-        torch=torch.__version__,
+        torch=str(torch.__version__),  # a `TorchVersion`, which compares as versions do
         python=platform.python_version(),
         platform=platform.platform(),
         cpu=_cpu_name(),

@@ -27,7 +27,7 @@ from graphbench.report.diff_words import (
     reason_lines,
     rule_line,
 )
-from graphbench.report.markdown import bullets, escape, rows_table
+from graphbench.report.markdown import FOLDED, bullets, escape, folded, left_out, rows_table
 from graphbench.units import count_text
 
 RowT = TypeVar("RowT")
@@ -63,7 +63,7 @@ def markdown_diff(result: Diff, *, top: int | None = SHOWN, group_by: DiffGroupB
     parts += _section("Gap ops", GAP_DIFF_COLUMNS, by_change(changed(result.gaps), None), top) if result.gaps else []
     parts += _environment(result)
     notes = [*result.notes, *(line.removeprefix("– ") for line in reason_lines(result)), rule_line(result)]
-    parts += [_folded("Notes, and what counts as a difference", bullets([note for note in notes if note]))]
+    parts += [folded("Notes, and what counts as a difference", bullets([note for note in notes if note]))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -81,12 +81,14 @@ def _fusions(result: Diff, top: int | None) -> list[str]:
 
 
 def _section(title: str, columns: Sequence[Column[RowT]], rows: Sequence[RowT], top: int | None) -> list[str]:
-    """A table of the first rows, and the others behind a fold."""
+    """A table of the first rows, and others behind a fold; of very many, the last are only counted."""
     if not rows:
         return [f"#### {title}", "No difference."]
-    shown, folded = (rows, []) if top is None else (rows[:top], rows[top:])
-    parts = [f"#### {title}", rows_table(columns, shown)]
-    return parts + ([_folded(f"{count_text(len(folded), 'more row')}", rows_table(columns, folded))] if folded else [])
+    if top is None or len(rows) <= top:
+        return [f"#### {title}", rows_table(columns, rows)]
+    hidden = rows[top : top + FOLDED]
+    more = folded(count_text(len(hidden), "more row"), rows_table(columns, hidden))
+    return [f"#### {title}", rows_table(columns, rows[:top]), more, *left_out(len(rows), top)]
 
 
 def _environment(result: Diff) -> list[str]:
@@ -95,9 +97,4 @@ def _environment(result: Diff) -> list[str]:
     lines = bullets([f"{what}: {old} → {new}" for what, old, new in result.environment])
     if len(result.environment) <= SHOWN:
         return ["#### Environment", lines]
-    return [_folded(f"Environment: {count_text(len(result.environment), 'difference')}", lines)]
-
-
-def _folded(summary: str, text: str) -> str:
-    """What is shown on a click. GitHub renders Markdown inside only after an empty line."""
-    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+    return [folded(f"Environment: {count_text(len(result.environment), 'difference')}", lines)]

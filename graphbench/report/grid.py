@@ -57,12 +57,20 @@ def shown_values(
     """The columns that a table of these rows shows, each with what stands in its cells."""
     shown = []
     for column in columns:
-        if column.shown == "csv" or (column.shown == "wide" and not wide) or column.key in without:
-            continue
-        values = brief_values(column, rows)
-        if not rows or _says_something(column, values):
-            shown.append((column, values))
+        if not _is_left_out(column, wide, without):
+            values = brief_values(column, rows)
+            if not rows or _says_something(column, values):
+                shown.append((column, values))
     return shown
+
+
+def _is_left_out(column: Column[RowT], wide: bool, without: Sequence[str]) -> bool:
+    return column.shown == "csv" or (column.shown == "wide" and not wide) or column.key in without
+
+
+def is_shown(column: Column[RowT], values: Sequence[object], *, without: Sequence[str] = ()) -> bool:
+    """Whether a table shows a column at first in whose cells these values stand."""
+    return not _is_left_out(column, False, without) and (not values or _says_something(column, values))
 
 
 def brief_values(column: Column[RowT], rows: Sequence[RowT]) -> list[object]:
@@ -88,7 +96,14 @@ def column_unit(column: Column[RowT], unit: TimeUnit) -> str:
 
 def cell_texts(column: Column[RowT], rows: Sequence[RowT], values: Sequence[object], unit: TimeUnit) -> list[str]:
     """A column's cells, with the marks of their rows."""
-    cells = [column.missing if value is None else _cell(column.kind, value, unit) for value in values]
+    known: dict[object, str] = {}  # many rows of a large table say the same
+    cells = []
+    for value in values:
+        key = str(value) if column.kind == "text" and value is not None else value
+        cell = known.get(key)
+        if cell is None:
+            cell = known[key] = column.missing if key is None else _cell(column.kind, key, unit)
+        cells.append(cell)
     if column.marks is None:
         return cells
     return [column.marks(row) + cell for row, cell in zip(rows, cells, strict=True)]

@@ -56,18 +56,25 @@ from graphbench.report.step_table import (
 )
 from graphbench.report.table import GAPS_NOT_RECORDED
 from graphbench.step_records import StepRecord
+from graphbench.units import count_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 RowT = TypeVar("RowT")
 LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
+SHOWN = 20
+FOLDED = 40
+"""Rows of a table before its fold and in it, unless asked for otherwise. GitHub takes comments of 65,536 characters."""
 # Brackets are in every shape, as in f32[2,64]: they make a link only with what stands behind them.
 _MARKUP = re.compile(r"[\\|<*_`~$]|\](?=[(\[:])|(?<=\])\[")
 
 
 class MarkdownReporter:
-    """The whole report as Markdown; takes `top`, `sort` (of nodes or groups), `wide`, `group_by`, `depth`."""
+    """The whole report as Markdown; takes `top`, `sort` (of nodes or groups), `wide`, `group_by`, `depth`.
+
+    Without `top` the first 20 rows of a table are shown, 40 more on a click, and the others counted.
+    """
 
     suffix = ".md"
 
@@ -136,10 +143,10 @@ def _gaps(
 ) -> list[str]:
     if by_source:
         lines = sort_rows(gap_lines(step, digest), sort_keys(GAP_LINE_COLUMNS, "cost"), "cost", top)
-        return ["## Gap ops by source", _rows(GAP_LINE_COLUMNS, lines, wide)]
+        return ["## Gap ops by source", *_folding(GAP_LINE_COLUMNS, lines, wide, top)]
     rows = sort_rows(gap_rows(step, digest), sort_keys(GAP_COLUMNS, "in_graph"), "cost", top)
     title = EAGER_TITLE if nothing_compiled(record) else "Gap ops"
-    return [f"## {title}", _rows(GAP_COLUMNS, rows, wide), _bullets(legend(rows, many=False, wide=wide))]
+    return [f"## {title}", *_folding(GAP_COLUMNS, rows, wide, top), _bullets(legend(rows, many=False, wide=wide))]
 
 
 def _groups(record: ProfileRecord, grouping: Grouping, sort: str, top: int | None, wide: bool) -> list[str]:
@@ -152,11 +159,11 @@ def _groups(record: ProfileRecord, grouping: Grouping, sort: str, top: int | Non
 def _nodes(record: ProfileRecord, nodes: Sequence[NodeRow], sort: str, top: int | None, wide: bool) -> list[str]:
     rows = sort_rows(nodes, node_sort_keys(), sort, top)
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
-    parts = ["## Nodes", _rows(node_columns(rows), rows, wide), _bullets(explained)]
-    parts += _limits(NODE_LIMIT_COLUMNS, rows, wide)
+    parts = ["## Nodes", *_folding(node_columns(rows), rows, wide, top), _bullets(explained)]
+    parts += _limits(NODE_LIMIT_COLUMNS, rows, wide, top)
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:
-        parts += ["### Launches", _rows(NODE_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
+        parts += ["### Launches", *_folding(NODE_LAUNCH_COLUMNS, ran, wide, top), _bullets(launch_legend(ran))]
     return parts
 
 
@@ -164,18 +171,19 @@ def _fusions(record: ProfileRecord, found: ProfileRows, top: int | None, wide: b
     rows = sort_rows(found.fusions, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), "cost", top)
     explained = legend(rows, many=len(record.regions) > 1, wide=wide)
     explained += balance_lines(record.regions, found.divided, digest)
-    parts = ["## Fusions", _rows(FUSION_COLUMNS, rows, wide), _bullets(explained)]
-    parts += _limits(FUSION_LIMIT_COLUMNS, rows, wide)
+    parts = ["## Fusions", *_folding(FUSION_COLUMNS, rows, wide, top), _bullets(explained)]
+    parts += _limits(FUSION_LIMIT_COLUMNS, rows, wide, top)
     ran = [row for row in rows if row.device.told] if wide else []
     if ran:
-        parts += ["### Launches, one call", _rows(FUSION_LAUNCH_COLUMNS, ran, wide), _bullets(launch_legend(ran))]
+        table = _folding(FUSION_LAUNCH_COLUMNS, ran, wide, top)
+        parts += ["### Launches, one call", *table, _bullets(launch_legend(ran))]
     return parts
 
 
-def _limits(columns: Sequence[Column[LimitedT]], rows: Sequence[LimitedT], wide: bool) -> list[str]:
+def _limits(columns: Sequence[Column[LimitedT]], rows: Sequence[LimitedT], wide: bool, top: int | None) -> list[str]:
     if not wide or not any(map(is_costed, rows)):
         return []
-    return ["### Limits", _rows(columns, list(filter(is_costed, rows)), wide), _bullets([COSTS])]
+    return ["### Limits", *_folding(columns, list(filter(is_costed, rows)), wide, top), _bullets([COSTS])]
 
 
 def escape(text: str) -> str:
@@ -197,6 +205,31 @@ def _rows(columns: Sequence[Column[RowT]], rows: Sequence[RowT], wide: bool) -> 
         return "none"
     grid = build(columns, rows, wide=wide)
     return _table([_in_one_line(header) for header in grid.headers], grid.rows, grid.aligns)
+
+
+def _folding(columns: Sequence[Column[RowT]], rows: Sequence[RowT], wide: bool, top: int | None) -> list[str]:
+    """A table of rows; of many, those that nobody asked for by number are behind a fold, or only counted."""
+    if top is not None or len(rows) <= SHOWN:
+        return [_rows(columns, rows, wide)]
+    grid = build(columns, rows[: SHOWN + FOLDED], wide=wide)
+    headers = [_in_one_line(header) for header in grid.headers]
+    parts = [_table(headers, grid.rows[:SHOWN], grid.aligns)]
+    hidden = grid.rows[SHOWN:]
+    parts += [folded(f"{count_text(len(hidden), 'more row')}", _table(headers, hidden, grid.aligns))]
+    return [*parts, *left_out(len(rows))]
+
+
+def folded(summary: str, text: str) -> str:
+    """What is shown on a click. GitHub renders Markdown inside only after an empty line."""
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+
+
+def left_out(count: int, shown: int = SHOWN) -> list[str]:
+    """What is said of a table of `count` rows, of which more than fit behind the fold are left."""
+    rest = count - shown - FOLDED
+    return (
+        [f"{count_text(rest, 'further row')} not shown: `--top {count}` shows all, CSV has them."] if rest > 0 else []
+    )
 
 
 def _in_one_line(header: str) -> str:

@@ -82,7 +82,7 @@ class Rows(Sequence[RowT]):
         Times (`_ns`), percents and ratios are `Float64`; sizes (`_bytes`) and counts `Int64`, or `Float64` where one is
         no whole number; the others `boolean`, `string` or `category`. What is missing is NA, and a `reason` says why.
 
-        Source: `pandas.array` and its nullable dtypes, pandas 3.1; they are the same since 1.2.
+        Source: the nullable dtypes of pandas, checked with 2.0 and 3.1.
 
         Raises:
             SetupError: pandas is not installed.
@@ -113,3 +113,8 @@ class Rows(Sequence[RowT]):
         table = draw(build(self.columns, shown, wide=False), DEFAULT_WIDTH)
         more = f"\n... {count_text(len(self.rows) - _SHOWN, 'more', 'more')}" if len(self.rows) > _SHOWN else ""
         return f"<{counted}>\n{table}{more}"
+
+    def _repr_html_(self) -> str:
+        from graphbench.report.html.fragment import rows_fragment
+
+        return rows_fragment(self.several or f"{self.what}s", self.columns, self.rows)

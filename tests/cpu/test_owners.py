@@ -256,3 +256,21 @@ def test_an_op_of_a_branch_is_not_the_op_of_that_name_outside() -> None:
 def test_a_result_of_a_call_that_is_copied_into_a_concatenation_leaves_it_to_the_copy() -> None:
     region = mapped(lambda x, y: torch.cat([x.cumsum(0), y], 0), torch.randn(8, 8), torch.randn(8, 8))
     assert [part(kernel, "executes") for kernel in region.kernels] == [{"cumsum"}, {"cat"}]
+
+
+def test_what_is_computed_with_a_float_that_may_have_any_value_has_its_node_and_its_backward() -> None:
+    def model(x: torch.Tensor, by: float) -> torch.Tensor:
+        scaled = x / by
+        return (scaled.sin() * (by + 1)).cos() - by
+
+    call, x = compiled(model), leaf(64, 64)
+    for by in (2.0, 3.0):  # the second value compiles it for any
+        call(x, by).sum().backward()
+    region = skipped(session.current().regions[-1], "only mapped")
+    assert unowned(region.kernels) == []
+    fates = {entry.name: entry.fate.kind for entry in region.nodes if entry.kind == "compute"}
+    assert set(fates.values()) == {"fused"}
+    computed = [part(kernel, "executes") for kernel in phase(region, "forward")]
+    differentiated = [part(kernel, "differentiates") for kernel in phase(region, "backward")]
+    assert set().union(*computed) - {"add"} == set(fates)  # `by + 1` is the host's, and yet a part of the kernel
+    assert {name for name in fates if not name.startswith("sub")} == set().union(*differentiated)

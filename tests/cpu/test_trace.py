@@ -12,14 +12,14 @@ from tests.trace_format import time_faults, trace_faults
 def test_a_trace_of_a_training_region_keeps_to_the_format_and_its_times_are_the_profiles(
     transformer_training: Story,
 ) -> None:
-    record = transformer_training.first.record
+    record = transformer_training.first
     text = TraceReporter().render(record)
     assert trace_faults(text) == []
     assert time_faults(text, record) == []
 
 
 def test_every_kernel_that_works_for_a_node_is_reached_by_an_arrow(transformer_training: Story) -> None:
-    record = transformer_training.first.record
+    record = transformer_training.first
     events = json.loads(TraceReporter().render(record))["traceEvents"]
     reached = {event["ts"] for event in events if event["ph"] == "f"}
     kernels = [event for event in events if event.get("cat") == "compiled"]

@@ -107,7 +107,7 @@ def test_unfaithful_is_true_or_false() -> None:
 
 
 def test_sizes_beyond_64_bits_are_floats() -> None:
-    size = Column[int](name="size", key="size_bytes", kind="number", get=lambda row: row)
+    size: Column[int] = Column(name="size", key="size_bytes", kind="number", get=lambda row: row)
     assert Rows([1, 1 << 70], [size], what="size").to_pandas()["size_bytes"].tolist() == [1.0, float(1 << 70)]
 
 

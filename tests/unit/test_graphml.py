@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import xml.etree.ElementTree
 from collections.abc import Callable
 from typing import Any
@@ -83,3 +84,11 @@ def test_names_that_differ_in_what_does_not_print_stay_apart() -> None:
 def test_an_option_is_refused() -> None:
     with pytest.raises(UsageError, match="the graphml report takes no option 'top'"):
         REPORTERS["graphml"].render(profile(), top=3)
+
+
+def test_a_text_of_a_kind_of_its_own_is_a_text() -> None:
+    class Version(str):
+        """As torch's own version is one."""
+
+    record = dataclasses.replace(profile(region([node("a", 5.0)])), subject=Version("net 2"))
+    assert read_back(record).graph["subject"] == "net 2"

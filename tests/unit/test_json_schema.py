@@ -20,6 +20,7 @@ from graphbench.report.json_schema import profile_schema, schema_text
 from graphbench.report.schema_texts import TEXTS
 from tests.factories import profile
 from tests.hostile import FIXED, RECORDS, mutator, outcome
+from tests.recorded import recorded_profile
 
 jsonschema = pytest.importorskip("jsonschema", reason="needs the extra `test`")
 
@@ -56,7 +57,7 @@ def test_no_text_is_of_a_field_that_is_gone() -> None:
     assert set(TEXTS) == set(classes(profile_schema()))
 
 
-@pytest.mark.parametrize("make", RECORDS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [*RECORDS, recorded_profile], ids=lambda make: make.__name__)
 def test_profiles_fit(make: Callable[[], ProfileRecord]) -> None:
     VALIDATOR.validate(printed(make()))
 

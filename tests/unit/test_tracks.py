@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphbench.analysis.tracks import MOST_LEVELS, Span, module_spans, region_tracks, step_track
+from graphbench.analysis.tracks import MOST_LEVELS, ModuleSpan, module_spans, region_tracks, step_track
 from graphbench.measurements import Measurement
 from tests.factories import kernel, node, region, steady
 from tests.step_samples import training_step
@@ -61,9 +61,9 @@ def test_nodes_that_were_only_timed_alone_are_laid_out_by_those_times() -> None:
 
 def test_modules_enclose_each_other_and_one_entered_again_is_two_spans() -> None:
     assert module_spans(["m.a", "m.a", "m", "m.a", ""]) == [
-        Span("m", 0, 0, 3),
-        Span("m.a", 1, 0, 1),
-        Span("m.a", 1, 3, 3),
+        ModuleSpan("m", 0, 0, 3),
+        ModuleSpan("m.a", 1, 0, 1),
+        ModuleSpan("m.a", 1, 3, 3),
     ]
 
 

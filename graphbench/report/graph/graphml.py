@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 from graphbench.analysis.graph import profile_graph
@@ -11,8 +12,6 @@ from graphbench.report.graph.vertices import printable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-_HEAD = '<?xml version="1.0" encoding="utf-8"?>'
 
 
 class GraphmlReporter:
@@ -26,7 +25,7 @@ class GraphmlReporter:
     def render(self, record: ProfileRecord, **options: Unpack[RenderOptions]) -> str:
         """The XML text. `networkx.read_graphml` reads back the same vertices, edges and values.
 
-        Source: `networkx.generate_graphml`, networkx 3.6.
+        Source: `networkx.write_graphml_xml`, networkx 3.6; with lxml, `write_graphml` would write it otherwise.
 
         Raises:
             UsageError: an option: this format takes none.
@@ -34,5 +33,6 @@ class GraphmlReporter:
         check_options("graphml", options, ())
         import networkx
 
-        lines = networkx.generate_graphml(printable(profile_graph(record)), named_key_ids=True)
-        return "\n".join((_HEAD, *lines)) + "\n"
+        stream = io.BytesIO()
+        networkx.write_graphml_xml(printable(profile_graph(record)), stream, named_key_ids=True)
+        return stream.getvalue().decode()

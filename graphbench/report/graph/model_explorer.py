@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Json = dict[str, Any]
+
+
+class RegionRows(NamedTuple):
+    """The rows of one region."""
+
+    nodes: list[NodeRow]
+    fusions: list[FusionRow]
 
 
 class ModelExplorerGraphReporter:
@@ -46,8 +54,8 @@ class ModelExplorerGraphReporter:
         """
         check_options("model-explorer-graph", options, ())
         digest = Digest()
-        rows = profile_rows(record, digest)
-        graphs = [graph for region in record.regions for graph in _graphs(record, region, rows)]
+        rows = rows_by_region(profile_rows(record, digest))
+        graphs = [graph for region in record.regions for graph in _graphs(record, region, rows[region.key])]
         collection = {"label": clean(record.subject or "graphbench"), "graphs": graphs, "graphSorting": "name_asc"}
         return json.dumps(collection, indent=1) + "\n"
 
@@ -72,14 +80,24 @@ def kernel_ids(region: RegionRecord) -> Mapping[str, str]:
     return unique_names(kernel.key for kernel in region.kernels)
 
 
-def _graphs(record: ProfileRecord, region: RegionRecord, rows: ProfileRows) -> list[Json]:
+def rows_by_region(rows: ProfileRows) -> Mapping[str, RegionRows]:
+    """The rows of each region; of one without any, none."""
+    found: dict[str, RegionRows] = defaultdict(lambda: RegionRows([], []))
+    for row in rows.nodes:
+        found[row.region].nodes.append(row)
+    for fusion in rows.fusions:
+        found[fusion.region].fusions.append(fusion)
+    return found
+
+
+def _graphs(record: ProfileRecord, region: RegionRecord, rows: RegionRows) -> list[Json]:
     about = {"": _about(record, region)}
     graphs: list[Json] = []
     if region.nodes:
-        timed = {row.name: row for row in rows.nodes if row.region == region.key}
+        timed = {row.name: row for row in rows.nodes}
         graphs.append({"id": nodes_graph_id(region), "nodes": _nodes(region, timed), "groupNodeAttributes": about})
     for phase in PHASES:
-        fusions = [row for row in rows.fusions if row.region == region.key and row.phase == phase]
+        fusions = [row for row in rows.fusions if row.phase == phase]
         if fusions:
             nodes = _kernels(region, phase, fusions)
             graphs.append({"id": kernels_graph_id(region, phase), "nodes": nodes, "groupNodeAttributes": about})

@@ -14,13 +14,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion import FusionRow
-from graphbench.analysis.rows import ProfileRows, profile_rows
+from graphbench.analysis.rows import profile_rows
 from graphbench.analysis.views import NodeRow
 from graphbench.errors import UsageError
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord, RegionRecord
 from graphbench.report.base import RenderOptions, check_options
-from graphbench.report.graph.model_explorer import kernel_ids, kernels_graph_id, node_ids, nodes_graph_id
+from graphbench.report.graph.model_explorer import (
+    RegionRows,
+    kernel_ids,
+    kernels_graph_id,
+    node_ids,
+    nodes_graph_id,
+    rows_by_region,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -167,24 +174,24 @@ class ModelExplorerReporter:
             raise UsageError(f"unknown metric {name!r}", hint=hint, subject="metric")
         rows = profile_rows(record, Digest())
         verdicts = {f"{row.region}/{row.key}": row.verdict for row in rows.fusions}
+        by_region = rows_by_region(rows)
         found = {
             graph: data
             for region in record.regions
-            for graph, data in _of_region(region, METRICS[name], rows, verdicts)
+            for graph, data in _of_region(region, METRICS[name], by_region[region.key], verdicts)
         }
         return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
 def _of_region(
-    region: RegionRecord, metric: Metric, rows: ProfileRows, verdicts: _Verdicts
+    region: RegionRecord, metric: Metric, rows: RegionRows, verdicts: _Verdicts
 ) -> Iterable[tuple[str, Mapping[str, Any]]]:
     ids = node_ids(region)
-    nodes = ((ids[row.name], metric.of_node(row, verdicts)) for row in rows.nodes if row.region == region.key)
+    nodes = ((ids[row.name], metric.of_node(row, verdicts)) for row in rows.nodes)
     yield nodes_graph_id(region), _data(metric, nodes)
-    ids = kernel_ids(region)
-    fusions = [row for row in rows.fusions if row.region == region.key]
-    for phase in dict.fromkeys(row.phase for row in fusions):
-        kernels = ((ids[row.key], metric.of_kernel(row)) for row in fusions if row.phase == phase)
+    keys = kernel_ids(region)
+    for phase in dict.fromkeys(row.phase for row in rows.fusions):
+        kernels = ((keys[row.key], metric.of_kernel(row)) for row in rows.fusions if row.phase == phase)
         yield kernels_graph_id(region, phase), _data(metric, kernels)
 
 

@@ -53,7 +53,7 @@ def _with_fractions(graph: networkx.DiGraph[str]) -> set[str]:
 
 def _cleaned(attributes: Mapping[str, object], widened: set[str]) -> dict[str, object]:
     return {
-        name: clean(value)
+        name: str(clean(value))  # a plain one: writers know no kinds of texts
         if isinstance(value, str)
         else float(value)
         if name in widened and isinstance(value, (int, float))

@@ -8,6 +8,7 @@ from typing import Final
 
 from graphbench.analysis.missing import NotMeasured
 from graphbench.analysis.views import spec_text
+from graphbench.measurements import SourceLine
 from graphbench.plaintext import clean
 from graphbench.records import Environment, InputRecord, Policy, ProfileRecord, RegionRecord
 from graphbench.report.break_lines import note_lines
@@ -17,7 +18,7 @@ from graphbench.report.html.findings import Findings
 from graphbench.report.html.model import Section, kernel_id, node_id
 from graphbench.report.html.summary_section import measured_lines
 from graphbench.report.html.tables import html_table
-from graphbench.units import count_text, format_bytes
+from graphbench.units import format_bytes
 
 MISSING_COLUMNS: Final[tuple[Column[NotMeasured], ...]] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several"),
@@ -26,6 +27,23 @@ MISSING_COLUMNS: Final[tuple[Column[NotMeasured], ...]] = (
     Column(name="state", key="state", kind="text", get=lambda row: row.status),
     Column(name="why", key="why", kind="text", get=lambda row: row.reason),
 )
+
+
+REGION_COLUMNS: Final[tuple[Column[RegionRecord], ...]] = (
+    Column(name="region", key="key", kind="text", get=lambda row: row.key),
+    Column(name="of", key="source", kind="text", get=lambda row: _location(row.location)),
+    Column(name="compile id", key="compile_id", kind="text", get=lambda row: row.compile_id),
+    Column(name="device", key="device", kind="text", get=lambda row: row.device),
+    Column(name="calls", key="calls", kind="number", get=lambda row: row.calls),
+    Column(name="nodes", key="node_count", kind="number", get=lambda row: len(row.nodes)),
+    Column(name="kernels", key="kernel_count", kind="number", get=lambda row: len(row.kernels)),
+    Column(name="state", key="state", kind="text", get=lambda row: row.status),
+    Column(name="why", key="why", kind="text", get=lambda row: row.reason),
+)
+
+
+def _location(source: SourceLine | None) -> str:
+    return f"{source.file}:{source.line} in {source.function}" if source else ""
 
 
 def measured_section(found: Findings) -> Section:
@@ -40,7 +58,8 @@ def measured_section(found: Findings) -> Section:
         head="row",
         empty="nothing: every row that should have a time has one",
     )
-    return Section(id="measured", title="Measured", lines=measured_lines(found), tables=(table,))
+    regions = html_table("regions", "Regions", REGION_COLUMNS, found.record.regions, empty="none was captured")
+    return Section(id="measured", title="Measured", lines=measured_lines(found), tables=(regions, table))
 
 
 def _row_id(entry: NotMeasured) -> str:
@@ -62,7 +81,6 @@ def environment_section(found: Findings) -> Section:
             *_environment(record.environment),
             *_policy(record.policy),
             *_inputs(record),
-            *(_region(region) for region in record.regions),
         ),
     )
 
@@ -101,16 +119,6 @@ def _inputs(record: ProfileRecord) -> Iterator[tuple[str, str]]:
 
 def _input(entry: InputRecord) -> str:
     return spec_text(entry.spec) if entry.spec is not None else clean(repr(entry.value))
-
-
-def _region(region: RegionRecord) -> tuple[str, str]:
-    """Such as `model.py:12 in forward; compile id 0/0; cuda:0; 3 calls; 120 nodes, 40 kernels`."""
-    location = region.location
-    parts = [f"{location.file}:{location.line} in {location.function}"] if location else []
-    parts += [f"compile id {region.compile_id}", region.device, count_text(region.calls, "call")]
-    parts.append(f"{count_text(len(region.nodes), 'node')}, {count_text(len(region.kernels), 'kernel')}")
-    parts += [f"{region.status}: {region.reason}"] if region.status != "ok" else []
-    return f"region {region.key}", clean("; ".join(parts))
 
 
 def notes_section(found: Findings) -> Section | None:

@@ -31,8 +31,8 @@ from graphbench.report.diff_words import (
     reason_lines,
     rule_line,
 )
-from graphbench.report.html import figures
 from graphbench.report.html.diff_details import DiffIds, details
+from graphbench.report.html.figures.diff import diff_figures
 from graphbench.report.html.model import Page, Section, Table, Tile
 from graphbench.report.html.tables import html_table
 from graphbench.units import count_text, format_duration, format_ratio
@@ -45,8 +45,16 @@ _TONES: Final[dict[str, Literal["", "good", "bad"]]] = {"faster": "good", "slowe
 def diff_page(result: Diff) -> Page:
     """The whole page. Rows come with the largest change first, those that tell of a difference before all others."""
     ids = DiffIds.of(result)
-    sections = [_summary(result), _figures(result), _conditions(result), _nodes(result, ids), _fusions(result, ids)]
-    sections += [_gaps(result, ids), _groups(result), _notes(result)]
+    sections = [
+        _summary(result),
+        _conditions(result),
+        Section(id="pictures", title="Pictures", figures=diff_figures(result)),
+        _nodes(result, ids),
+        _fusions(result, ids),
+        _gaps(result, ids),
+        _groups(result),
+        _notes(result),
+    ]
     return Page(
         title="graphbench diff",
         lines=(headline(result), f"before: {result.before}", f"after: {result.after}"),
@@ -78,11 +86,6 @@ def _tile(total: DiffTotal) -> Tile:
         note=f"{times}: {total.verdict or total.reason}",
         tone=_TONES.get(total.verdict or "", ""),
     )
-
-
-def _figures(result: Diff) -> Section:
-    drawn = figures.diff_figures(result) if hasattr(figures, "diff_figures") else ()
-    return Section(id="pictures", title="Pictures", figures=drawn)
 
 
 def _conditions(result: Diff) -> Section:

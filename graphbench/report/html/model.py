@@ -80,7 +80,7 @@ class Figure:
 
     `customdata` of a trace holds the id of the row that a point is, so that a click shows it. `caption` says what is
     drawn, of what, and what the total is; `totals_ns` are the sums that must agree with the summary, by name.
-    `alternative` is the same in words and numbers, for those who do not see it.
+    `alternative` is the same in words and numbers, for those who do not see it. `wide`: it takes all of the page's width.
     """
 
     id: str
@@ -90,6 +90,7 @@ class Figure:
     layout: dict[str, Any]
     totals_ns: Mapping[str, float] = field(default_factory=dict)
     alternative: tuple[tuple[str, str], ...] = ()
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +106,7 @@ class Detail:
     """What a click on a row shows: facts, other rows by what they are to it, code, samples.
 
     The values of its table's columns are shown anyway, `facts` is what no column has: names and texts, which may have
-    several lines. `links` are heads, such as `executed by`, with ids of rows. `code` is the generated code; `wrapper` of a kernel
-    tells whose wrapper it is called in.
+    several lines. `links` are heads, such as `executed by`, with ids of rows. `code` is the generated code.
     """
 
     id: str

@@ -40,7 +40,7 @@ def _sections(found: Findings) -> Iterator[Section]:
     yield summary_section(found)
     if not found.only_ops:
         yield opportunities_section(found)
-    figures = profile_figures(found.record, found.digest)
+    figures = profile_figures(found.record, found.digest, found.rows)
     if figures:
         yield Section(id="pictures", title="Pictures", figures=figures)
     if found.record.regions:

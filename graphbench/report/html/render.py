@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,15 +48,17 @@ def render_page(page: Page) -> str:
         "plotly": bool(drawn) or store.has_samples,
     }
     template = _environment().get_template("page.html")
-    return template.render(
-        page=page,
-        policy=POLICY,
-        styles=[_read(name) for name in STYLES],
-        scripts=[_read(name) for name in SCRIPTS],
-        theme=_read("theme.js"),
-        data=script_json(data),
-        chunks=store.chunks(),
-        plotly=_plotly() if data["plotly"] else "",
+    return str(
+        template.render(
+            page=page,
+            policy=POLICY,
+            styles=[_read(name) for name in STYLES],
+            scripts=[_read(name) for name in SCRIPTS],
+            theme=_read("theme.js"),
+            data=script_json(data),
+            chunks=store.chunks(),
+            plotly=_plotly() if data["plotly"] else "",
+        )
     )
 
 
@@ -108,10 +109,9 @@ def _read(name: str) -> str:
 
 @functools.cache
 def _plotly() -> str:
-    """Plotly's script, compressed: it is unpacked when the first picture is drawn."""
+    """The script of plotly, compressed: it is unpacked when the first picture is drawn."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise missing_package("plotly") from error
-    script: Callable[[], Any] = get_plotlyjs
-    return packed(str(script()))
+    return packed(str(get_plotlyjs()))

@@ -7,7 +7,7 @@ from itertools import chain
 
 from graphbench.analysis.scaling import Scaling, TotalScaling
 from graphbench.analysis.scaling_rows import NodeScaling
-from graphbench.report.html import figures
+from graphbench.report.html.figures.scaling import scaling_figures
 from graphbench.report.html.model import Detail, Page, Section, Tile
 from graphbench.report.html.tables import html_table
 from graphbench.report.scaling_columns import (
@@ -25,11 +25,10 @@ from graphbench.units import MISSING, format_duration, format_ratio
 def scaling_page(found: Scaling) -> Page:
     """The whole page. Rows come in the order of their time at the largest size."""
     nodes = by_last(found.rows)
-    drawn = figures.scaling_figures(found) if hasattr(figures, "scaling_figures") else ()
     ids = [f"node/{index}" for index in range(len(nodes))]
     sections = [
         _summary(found),
-        Section(id="pictures", title="Pictures", figures=drawn),
+        Section(id="pictures", title="Pictures", figures=scaling_figures(found)),
         _groups(found),
         _nodes(found, nodes, ids),
         Section(id="notes", title="Notes", lines=tuple(legend(found))),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.step_parts import step_parts
+from graphbench.analysis.steps import StepSummary
 from graphbench.analysis.views import sort_rows
 from graphbench.report.break_columns import BREAK_COLUMNS, RECOMPILE_COLUMNS
 from graphbench.report.break_lines import break_lines
@@ -29,17 +30,16 @@ def step_section(found: Findings) -> Section:
     return Section(
         id="step",
         title="Step",
-        lines=(step_title(step, found.step),),
-        tables=(*_parts(found, step), *_gaps(found, step)),
+        tables=(*_parts(found, step, found.step), *_gaps(found, step)),
     )
 
 
-def _parts(found: Findings, step: StepRecord) -> Iterator[Table]:
+def _parts(found: Findings, step: StepRecord, summed: StepSummary) -> Iterator[Table]:
     parts = step_parts(step, found.digest)
-    on_device = found.step is not None and found.step.on_device
-    without = (*(() if on_device else ("host",)), *(() if step.user_phases else ("elapsed",)))
-    yield html_table("step-parts", "The step by part", STEP_COLUMNS, parts, head="part", without=without)
-    places = found.step.places if found.step else ()
+    without = (*(() if summed.on_device else ("host",)), *(() if step.user_phases else ("elapsed",)))
+    title, _, adds_up = step_title(step, summed).partition("; ")
+    yield html_table("step-parts", title, STEP_COLUMNS, parts, head="part", without=without, notes=[adds_up])
+    places = summed.places
     if len(places) > 1:
         yield html_table(
             "step-places",
@@ -86,7 +86,7 @@ def breaks_section(found: Findings) -> Section:
                 BREAK_COLUMNS,
                 found.breaks,
                 ids=[break_id(position) for position in range(len(found.breaks))],
-                head="kind",
+                head="reason",
             )
         )
     if record.recompiles:

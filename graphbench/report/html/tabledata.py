@@ -42,9 +42,13 @@ def _column_data(column: TableColumn) -> dict[str, JsonValue]:
 
 def _listed(values: Sequence[JsonValue]) -> JsonValue:
     """A list; of few distinct values those, and where each stands."""
-    distinct: dict[object, int] = {}
+    numbers: dict[tuple[type, object], int] = {}
+    pool: list[JsonValue] = []
+    at: list[JsonValue] = []
     for value in values:
-        distinct.setdefault((type(value), value), len(distinct))
-    if 2 * len(distinct) > len(values):
-        return list(values)
-    return {"pool": [value for _, value in distinct], "at": [distinct[(type(value), value)] for value in values]}  # type: ignore[misc]
+        key = (type(value), value)  # 1, 1.0 and True are one key otherwise
+        if key not in numbers:
+            numbers[key] = len(pool)
+            pool.append(value)
+        at.append(numbers[key])
+    return {"pool": pool, "at": at} if 2 * len(pool) <= len(values) else list(values)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 from graphbench.measurements import JsonValue
 from graphbench.plaintext import clean
 from graphbench.report.column import Column
-from graphbench.report.grid import brief_values, cell_texts, column_unit, shown_values, table_unit
+from graphbench.report.grid import brief_values, cell_texts, column_unit, is_shown, table_unit
 from graphbench.report.html.model import Filter, Table, TableColumn
 from graphbench.units import TimeUnit
 
@@ -18,7 +19,7 @@ CHOICES: Final = (
     *("region", "phase", "kind", "op_type", "fate", "verdict", "bound", "place", "user_phase", "state", "arithmetic"),
 )
 """Keys of columns of which people want one value only."""
-ANY: Final = ("reason", "warnings", "unfaithful", "shared_with", "suspicious", "host_bound")
+ANY: Final = ("reason", "warnings", "unfaithful", "suspicious", "host_bound")
 """Keys of columns that say something of few rows, which people look for."""
 LARGEST: Final = 1.7976931348623157e308
 """In the place of infinity, which JSON does not have."""
@@ -55,17 +56,15 @@ def html_table(
         also: keys of columns to show that text has no room for.
         folded: whether the table is opened on demand.
     """
-    shown = shown_values(columns, rows, without=without)
-    unit = table_unit(shown)
-    # Every value is worked out once: with 10,000 rows that is most of the work.
-    known = {id(column): values for column, values in shown}
-    made = []
-    for column in columns:
-        told = known.get(id(column))
-        values = told if told is not None and column.brief is None else [column.get(row) for row in rows]
-        if not rows or _says_something(column, values):
-            hidden = told is None and column.key not in also
-            made.append(_column(column, rows, values, told, unit, hidden=hidden))
+    valued = [_Valued.of(column, rows) for column in columns]
+    shown = [entry for entry in valued if is_shown(entry.column, entry.briefs, without=without)]
+    unit = table_unit([(entry.column, entry.briefs) for entry in shown])
+    visible = {entry.column.key for entry in shown} | set(also)
+    made = [
+        _column(entry, rows, unit, hidden=entry.column.key not in visible)
+        for entry in valued
+        if not rows or entry.says_something
+    ]
     return Table(
         id=identity,
         title=title,
@@ -79,46 +78,64 @@ def html_table(
     )
 
 
-def _says_something(column: Column[RowT], values: Sequence[object]) -> bool:
-    if column.kind == "text" or column.shown == "nonzero":
-        return any(values)
-    return any(value is not None for value in values)
+@dataclass(frozen=True, slots=True)
+class _Valued(Generic[RowT]):
+    """A column with its values, and what stands in its cells instead."""
+
+    column: Column[RowT]
+    values: Sequence[object]
+    briefs: Sequence[object]
+
+    @classmethod
+    def of(cls, column: Column[RowT], rows: Sequence[RowT]) -> _Valued[RowT]:
+        values = [column.get(row) for row in rows]
+        return cls(column, values, brief_values(column, rows) if column.brief else values)
+
+    @property
+    def says_something(self) -> bool:
+        if self.column.kind == "text" or self.column.shown == "nonzero":
+            return any(self.values)
+        return any(value is not None for value in self.values)
 
 
-def _column(
-    column: Column[RowT],
-    rows: Sequence[RowT],
-    values: Sequence[object],
-    told: Sequence[object] | None,
-    unit: TimeUnit,
-    *,
-    hidden: bool,
-) -> TableColumn:
-    """One column; `told` is what its cells say, where that is known already."""
-    shown = told if told is not None else brief_values(column, rows) if column.brief else values
+def _column(entry: _Valued[RowT], rows: Sequence[RowT], unit: TimeUnit, *, hidden: bool) -> TableColumn:
+    column = entry.column
     return TableColumn(
         key=column.key,
-        name=column.title,
+        name=column.title or column.key.replace("_", " "),
         kind=column.kind,
-        values=tuple(map(plain, values)),
-        texts=tuple(cell_texts(column, rows, shown, unit)),
+        values=_plain(entry.values),
+        texts=tuple(cell_texts(column, rows, entry.briefs, unit)),
         unit=column_unit(column, unit),
         hidden=hidden,
-        order=() if column.order is None else tuple(plain(column.order(row)) for row in rows),
-        filter=_filter(column.key, values),
+        order=() if column.order is None else _plain([column.order(row) for row in rows]),
+        filter=_filter(column.key, entry.values),
     )
 
 
 def _filter(key: str, values: Sequence[object]) -> Filter:
+    """How rows can be filtered by a column: not where all rows have a value of their own, or all the same."""
     if key in CHOICES:
-        return "choice" if len(set(values)) > 1 else ""
-    return "any" if key in ANY and any(values) else ""
+        return "choice" if 1 < len(set(values)) < len(values) else ""
+    return "any" if key in ANY and 0 < sum(map(bool, values)) < len(values) else ""
 
 
-def plain(value: object) -> JsonValue:
-    """A value as JSON can hold it: infinity as the largest number, what is no number as missing."""
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, float):
-        return None if math.isnan(value) else max(-LARGEST, min(LARGEST, value))
-    return clean(str(value))
+def _plain(values: Sequence[object]) -> tuple[JsonValue, ...]:
+    """Values as JSON can hold them: infinity as the largest number, what is no number as missing."""
+    known: dict[str, str] = {}
+    found: list[JsonValue] = []
+    for value in values:
+        if isinstance(value, float):
+            found.append(value if math.isfinite(value) else _finite(value))
+        elif value is None or isinstance(value, (bool, int)):
+            found.append(value)
+        else:
+            text = str(value)
+            if text not in known:
+                known[text] = clean(text)
+            found.append(known[text])
+    return tuple(found)
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isnan(value) else math.copysign(LARGEST, value)

@@ -14,6 +14,7 @@ from graphbench.report.html.figures.drawing import (
     Trace,
     added,
     axis,
+    bars_axis,
     colour,
     duration,
     hover,
@@ -48,6 +49,10 @@ class _Bar:
     @property
     def after_ns(self) -> float:
         return added(row.after_ns for row in self.rows)
+
+    @property
+    def longest_ns(self) -> float:
+        return max(self.before_ns, self.after_ns)
 
     @property
     def delta_ns(self) -> float:
@@ -86,9 +91,10 @@ def diff_figures(result: Diff) -> tuple[Figure, ...]:
 
 def _bars(by: str, word: str, rows: Sequence[GroupDiffRow], whole: _Bar) -> Figure:
     bars = _first(sorted(rows, key=_longer_ns, reverse=True), SHOWN, word)
-    scale = TimeAxis.up_to(max(max(bar.before_ns, bar.after_ns) for bar in bars))
+    longest_ns = max(bar.longest_ns for bar in bars)
+    scale = TimeAxis.up_to(longest_ns)
     texts = [f"{format_ratio(bar.ratio)}{f' {bar.verdict}' if bar.verdict else ''}" for bar in bars]
-    ends = [scale.of(max(bar.before_ns, bar.after_ns)) for bar in bars]
+    ends = [scale.of(bar.longest_ns) for bar in bars]
     sides = (("before", "muted", -BAR / 2), ("after", "accent", BAR / 2))
     return Figure(
         id=f"both_{by}",
@@ -103,7 +109,7 @@ def _bars(by: str, word: str, rows: Sequence[GroupDiffRow], whole: _Bar) -> Figu
             barmode="overlay",
             bargap=0,
             hovermode="closest",
-            xaxis=axis(f"time ({scale.unit})", rangemode="tozero", fixedrange=True),
+            xaxis=bars_axis(scale, longest_ns),
             yaxis=rows_axis([bar.name for bar in bars]),
             legend=legend(),
         ),
@@ -118,16 +124,20 @@ def _waterfall(by: str, word: str, rows: Sequence[GroupDiffRow], whole: _Bar) ->
     entries = [_Bar("before", whole.rows), *bars, _Bar("after", whole.rows)]
     scale = TimeAxis.up_to(max(whole.before_ns, whole.after_ns))
     values = [whole.before_ns, *(bar.delta_ns for bar in bars), whole.after_ns]
+    start, end = _range(values)
+    told = f"From the one to the other by the {min(len(bars), STEPS)} largest changes"
+    told += ", and all others together" if len(bars) > STEPS else ""
+    told += f". The axis starts at {duration(start)}." if start else "."
     return Figure(
         id=f"change_{by}",
         title=f"What changed, by {word}",
-        caption=_caption(word, whole, f"The {len(bars)} largest changes, and what is left, from the one to the other."),
+        caption=_caption(word, whole, told),
         traces=(_steps(entries, values, whole, scale),),
         layout=layout(
             60 + 26 * len(entries),
             hovermode="closest",
             showlegend=False,
-            xaxis=axis(f"time ({scale.unit})", range=_range(values, scale)),
+            xaxis=axis(f"time ({scale.unit})", range=[scale.of(start), scale.of(end)]),
             yaxis=rows_axis([entry.name for entry in entries]),
         ),
         totals_ns={"before": whole.before_ns, "after": whole.after_ns},
@@ -160,7 +170,7 @@ def _steps(entries: Sequence[_Bar], values: Sequence[float], whole: _Bar, scale:
     }
 
 
-def _range(values: Sequence[float], scale: TimeAxis) -> list[float]:
+def _range(values: Sequence[float]) -> tuple[float, float]:
     """The axis starts near the lowest level, so that small changes of a large sum are seen; at 0 where it is near."""
     levels = [values[0]]
     for value in values[1:-1]:
@@ -168,13 +178,13 @@ def _range(values: Sequence[float], scale: TimeAxis) -> list[float]:
     low, high = min(levels), max(levels)
     room = 0.12 * (high - low) or 0.1 * high
     start = low - 2 * room if high - low < 0.3 * high else 0.0
-    return [start / scale.scale_ns, (high + 1.5 * room) / scale.scale_ns]
+    return start, high + 1.5 * room
 
 
 def _first(rows: Sequence[GroupDiffRow], count: int, word: str) -> list[_Bar]:
     """The first groups, and the others together."""
-    known = [row for row in rows if row.before_ns or row.after_ns]
-    shown = known if len(known) <= count + 1 else known[:count]
+    known = [row for row in rows if _longer_ns(row)]
+    shown = known if len(known) <= count else known[:count]
     found = [_Bar(row.group, (row,)) for row in shown]
     rest = tuple(known[len(shown) :])
     return found + ([_Bar(f"{len(rest)} other {word}s", rest)] if rest else [])

@@ -18,6 +18,9 @@ Trace = dict[str, Any]
 LABEL_WIDTH: Final = 42
 """Characters of a label beside an axis; the whole name is in the text that a pointer brings up."""
 SCALES_NS: Final[dict[TimeUnit, float]] = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
+_TOP: Final = 32  # pixels: there are the buttons, and a legend makes more room for itself
+ROOM_BEHIND: Final = 1.13
+"""What an axis of bars is longer than the longest of them, for the word behind it."""
 CATEGORIES: Final = 8
 """Colours that the page has for what is of no meaning of its own."""
 
@@ -90,7 +93,7 @@ def added(values: Iterable[float | None]) -> float:
 
 def layout(height: int, **entries: Any) -> dict[str, Any]:
     """The layout of a picture so many pixels high; what is the same in all of them is in `figures.js`."""
-    return {"height": height, "margin": {"l": 8, "r": 12, "t": 12, "b": 8}, **entries}
+    return {"height": height, "margin": {"l": 8, "r": 12, "t": _TOP, "b": 8}, **entries}
 
 
 def axis(title: str, **entries: Any) -> dict[str, Any]:
@@ -111,6 +114,11 @@ def rows_axis(labels: Sequence[str], *, width: int = LABEL_WIDTH) -> dict[str, A
         "fixedrange": True,
         "ticks": "",
     }
+
+
+def bars_axis(scale: TimeAxis, longest_ns: float) -> dict[str, Any]:
+    """The axis of time of horizontal bars, with room for a word behind the longest."""
+    return axis(f"time ({scale.unit})", range=[0, longest_ns / scale.scale_ns * ROOM_BEHIND], fixedrange=True)
 
 
 def legend(**entries: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from graphbench.analysis.digest import Digest
@@ -48,7 +49,8 @@ def flow_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure |
         return None
     parts = list(walk(root))
     scale = TimeAxis.up_to(root.time_ns)
-    order = {key: position for position, key in enumerate(key for key, parent, _ in parts if parent == "0")}
+    modules = {key: entry for key, parent, entry in parts if parent == "0"}
+    shades = {key: _shade(entry, position) for position, (key, entry) in enumerate(modules.items())}
     trace = {
         "type": "icicle",
         "ids": [key for key, _, _ in parts],
@@ -68,12 +70,13 @@ def flow_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure |
         "pathbar": {"thickness": 22},
         "leaf": {"opacity": 1},
         "marker": {
-            "colors": [_colour(key, entry, order) for key, _, entry in parts],
+            "colors": [tint(_colour(key, entry, shades)) for key, _, entry in parts],
             "line": {"width": 0.5, "color": colour("surface")},
         },
     }
     return Figure(
         id="flow",
+        wide=True,
         title="From source lines through nodes to kernels",
         caption=_caption(flow),
         traces=(trace,),
@@ -129,14 +132,16 @@ def _hover(entry: FlowPart, root: FlowPart) -> str:
     return hover(f"{_WORDS[entry.what]}: {_plain(entry)}" if entry.what != "all" else _WORDS["all"], facts)
 
 
-def _colour(key: str, entry: FlowPart, order: dict[str, int]) -> str:
-    """All of a module is of its colour; what has no owner, or is not told apart, of none."""
-    if entry.what == "all":
-        return tint("muted")
-    module = ".".join(key.split(".")[:2])
-    if entry.what == "others" or entry.name == NO_OWNER:
-        return tint("idle")
-    return tint(category(order[module]))
+def _shade(module: FlowPart, position: int) -> str:
+    """The colour of a module; what has no owner, or is not told apart, has none of its own."""
+    return "idle" if module.what == "others" or module.name == NO_OWNER else category(position)
+
+
+def _colour(key: str, entry: FlowPart, shades: Mapping[str, str]) -> str:
+    """All of a module is of its colour, but for what is not told apart."""
+    if entry.what in ("all", "others"):
+        return "idle"
+    return shades[".".join(key.split(".")[:2])]
 
 
 def _caption(flow: Flow) -> str:

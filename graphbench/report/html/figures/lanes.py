@@ -22,9 +22,8 @@ from graphbench.report.html.figures.drawing import (
 MOST_SPANS: Final = 2500
 """Bars of one picture: more make the page slow, and no screen is wide enough to show them."""
 _BAND, _LANE, _AROUND = 26, 44, 90  # pixels
-_EDGE: Final = 0.4
-_WITH_EDGES: Final = 600
-"""Bars of one kind from which on they are too narrow for edges between them."""
+_NEXT: Final = 0.7
+"""Every other bar of a kind is so opaque: neighbours are told apart, and none loses width to an edge."""
 
 
 class _Look(NamedTuple):
@@ -72,8 +71,9 @@ def lane_traces(drawn: Fewer, scale: TimeAxis, row_id: Callable[[Span], str]) ->
 
 
 def _trace(kind: SpanKind, look: _Look, spans: Sequence[Span], scale: TimeAxis, row_id: Callable[[Span], str]) -> Trace:
-    line = {"width": _EDGE if len(spans) < _WITH_EDGES else 0, "color": colour("surface")}
-    marker: dict[str, Any] = {"color": colour(look.colour), "opacity": look.opacity, "line": line}
+    turns = (look.opacity, look.opacity if kind in BANDS or kind == "idle" else look.opacity * _NEXT)
+    opacity = [turns[position % 2] for position in range(len(spans))]
+    marker: dict[str, Any] = {"color": colour(look.colour), "opacity": opacity, "line": {"width": 0}}
     if look.pattern:
         marker["pattern"] = {"shape": look.pattern, "fillmode": "replace", "fgcolor": colour(look.colour), "size": 6}
     trace: Trace = {
@@ -136,6 +136,6 @@ def finest_words(drawn: Fewer) -> str:
     if not drawn.finest_ns:
         return ""
     return (
-        f" Rows of one kind and place that are nearer than {duration(drawn.finest_ns)} are one bar, which tells how "
-        "many they are and how long they work."
+        f" Rows of one kind and place that lie within {duration(drawn.finest_ns)} are one bar, which tells how many "
+        "they are and how long they work."
     )

@@ -13,7 +13,7 @@ from graphbench.report.html.figures.drawing import (
     TimeAxis,
     Trace,
     added,
-    axis,
+    bars_axis,
     colour,
     duration,
     hover,
@@ -58,8 +58,7 @@ class _Bar:
     rows: tuple[GroupRow, ...]
 
     def side_ns(self, side: _Side) -> float | None:
-        known = [value for row in self.rows if (value := getattr(row, side.attribute)) is not None]
-        return sum(known) if known else None
+        return _known([getattr(row, side.attribute) for row in self.rows])
 
     @property
     def eager_ns(self) -> float | None:
@@ -68,6 +67,10 @@ class _Bar:
     @property
     def compiled_ns(self) -> float | None:
         return _known(self.side_ns(side) for side in _SIDES[2:])
+
+    @property
+    def longest_ns(self) -> float:
+        return max(self.eager_ns or 0.0, self.compiled_ns or 0.0)
 
     @property
     def missing(self) -> int:
@@ -111,13 +114,14 @@ def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow) -> 
     bars = _bars(rows, word)
     compiled = bool(total.kernels)
     sides = [side for side in _SIDES if whole.side_ns(side) and (compiled or side.colour == "eager")]
-    scale = TimeAxis.up_to(max(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0) for bar in bars))
+    longest_ns = max(bar.longest_ns for bar in bars)
+    scale = TimeAxis.up_to(longest_ns)
     return Figure(
         id=name,
         title=f"Before and after, by {word}",
         caption=_caption(whole, word, compiled),
         traces=(*(_trace(side, bars, whole, scale) for side in sides), *([_ratios(bars, scale)] if compiled else [])),
-        layout=_layout(bars, scale),
+        layout=_layout(bars, scale, longest_ns),
         totals_ns={"eager": whole.eager_ns or 0.0, **({"compiled": whole.compiled_ns or 0.0} if compiled else {})},
         alternative=tuple((bar.name, _words(bar, compiled)) for bar in (*bars, whole)),
     )
@@ -160,7 +164,7 @@ def _trace(side: _Side, bars: Sequence[_Bar], whole: _Bar, scale: TimeAxis) -> T
 
 def _ratios(bars: Sequence[_Bar], scale: TimeAxis) -> Trace:
     """How much faster each is, behind its longer bar."""
-    ends = [scale.of(max(bar.eager_ns or 0.0, bar.compiled_ns or 0.0)) for bar in bars]
+    ends = [scale.of(bar.longest_ns) for bar in bars]
     texts = [f"{format_ratio(bar.speedup)}{' !' if bar.missing else ''}" for bar in bars]
     return word_behind(range(len(bars)), ends, texts)
 
@@ -174,13 +178,13 @@ def _hover(bar: _Bar, whole: _Bar) -> str:
     return hover(bar.name, facts)
 
 
-def _layout(bars: Sequence[_Bar], scale: TimeAxis) -> dict[str, Any]:
+def _layout(bars: Sequence[_Bar], scale: TimeAxis, longest_ns: float) -> dict[str, Any]:
     return layout(
         70 + _ROW_HEIGHT * len(bars),
         barmode="stack",
         bargap=0,
         hovermode="closest",
-        xaxis=axis(f"time ({scale.unit})", rangemode="tozero", fixedrange=True),
+        xaxis=bars_axis(scale, longest_ns),
         yaxis=rows_axis([bar.name for bar in bars]),
         legend=legend(),
     )
@@ -211,5 +215,7 @@ def _words(bar: _Bar, compiled: bool) -> str:
 
 
 def _known(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    """Sum of those that are known; `None` where all that is more than 0 is missing."""
+    values = list(values)
+    total_ns = added(values)
+    return total_ns if total_ns or None not in values else None

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.rates import LeftOut, RatePoint, left_out, rate_points, roofs
 from graphbench.analysis.roofline import Ceilings
+from graphbench.analysis.rows import ProfileRows
 from graphbench.records import KernelKind, ProfileRecord
 from graphbench.report.html.figures.drawing import Trace, added, colour, duration, hover, layout, legend, part
 from graphbench.report.html.figures.roofs import LEFT, RIGHT, Panel, roof_traces
@@ -44,14 +45,17 @@ _FORWARD: Final = _Look("node alone", "circle-open", "eager")
 _BACKWARD: Final = _Look("node's backward alone", "diamond-open", "eager")
 
 
-def roofline_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure | None:
+def roofline_figure(
+    record: ProfileRecord, digest: Digest | None = None, rows: ProfileRows | None = None
+) -> Figure | None:
     """Rows with FLOPs over FLOP per byte, those without over bytes; `None` where none of them has a rate.
 
     Args:
         record: a profile.
         digest: statistics already computed for this record.
+        rows: its rows, where they are made already.
     """
-    every = rate_points(record, digest or Digest())
+    every = rate_points(record, digest, rows)
     rated = sorted((point for point in every if not point.left_out), key=lambda point: -(point.share or 0.0))
     if not rated:
         return None
@@ -66,6 +70,7 @@ def roofline_figure(record: ProfileRecord, digest: Digest | None = None) -> Figu
         traces += _point_traces(panel, points)
     return Figure(
         id="roofline",
+        wide=True,
         title="How near rows get to the device's limits",
         caption=_caption(record, every, panels, rest),
         traces=tuple(_one_legend_entry_each(traces)),

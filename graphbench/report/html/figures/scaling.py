@@ -153,7 +153,7 @@ def _layout(found: Scaling, scale: TimeAxis) -> dict[str, Any]:
         _HEIGHT,
         hovermode="closest",
         xaxis=axis(f"n: {found.axis.name}", type="log", **(ticks if len(sizes) <= 12 else {})),
-        yaxis=axis(f"time ({scale.unit})", type="log", dtick=1, tickformat="~g"),
+        yaxis=axis(f"time ({scale.unit})", type="log", dtick="D2", tickformat="~g"),
         legend={"x": 1.02, "xanchor": "left", "y": 1, "yanchor": "top", "tracegroupgap": 2},
     )
 

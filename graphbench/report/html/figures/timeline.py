@@ -44,6 +44,7 @@ def step_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure |
 
     return Figure(
         id="timeline",
+        wide=True,
         title="Timeline of the recorded step",
         caption=_step_caption(step, track, found) + finest_words(track.drawn),
         traces=tuple(lane_traces(track.drawn, scale, row_id)),
@@ -67,6 +68,7 @@ def order_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure 
     scale = TimeAxis.up_to(end_ns)
     return Figure(
         id="order",
+        wide=True,
         title="Eager and compiled run, row by row",
         caption=_order_caption(order) + finest_words(order.drawn),
         traces=tuple(lane_traces(order.drawn, scale, _row_id)),

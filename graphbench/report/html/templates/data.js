@@ -40,6 +40,11 @@
     return (await chunks.get(chunk))[number - data.starts[chunk]];
   };
 
+  graphbench.samples = async function (number) {
+    const { scale, base, over } = await graphbench.item(number);
+    return over.map((each) => (base + each) / scale);
+  };
+
   graphbench.listed = function (column) {
     return Array.isArray(column) ? column : column.at.map((position) => column.pool[position]);
   };

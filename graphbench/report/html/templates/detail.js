@@ -5,6 +5,7 @@
   const { element } = graphbench;
   const PREFIX = "#row=";
   const MOST_LINKS = 40;
+  const KINDS = { gap: "gap op", break: "graph break", other: "" };
   const panel = document.getElementById("detail");
   const trail = [];
   let current = null;
@@ -72,7 +73,7 @@
     if (source) {
       parts.unshift(listing(found.language, source));
     }
-    return section("Generated code", ...parts);
+    return [section("Generated code", ...parts), () => {}];
   }
 
   function quantile(sorted, part) {
@@ -81,22 +82,21 @@
     return sorted[low] + (at - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
   }
 
-  async function samples(found, id) {
+  async function samples(found) {
     const series = await Promise.all(
-      found.map(async ([name, number]) => ({ name, values_ns: await graphbench.item(number) })),
+      found.map(async ([name, number]) => ({ name, values_ns: await graphbench.samples(number) })),
     );
     const place = element("div", { class: "samples" });
     const made = section("Samples", place);
     if (graphbench.drawSamples && (await graphbench.plotlyReady())) {
-      queueMicrotask(() => current === id && graphbench.drawSamples(place, series));
-      return made;
+      return [made, () => graphbench.drawSamples(place, series)];
     }
     for (const { name, values_ns } of series) {
       const sorted = [...values_ns].sort((a, b) => a - b);
       const at = (part) => `${(quantile(sorted, part) / 1e3).toPrecision(4)} µs`;
       place.append(element("p", {}, `${name}: n ${sorted.length}, min ${at(0)}, p50 ${at(0.5)}, max ${at(1)}`));
     }
-    return made;
+    return [made, () => {}];
   }
 
   function values(id) {
@@ -123,7 +123,7 @@
     const back = element("button", { type: "button", class: "back", onclick: graphbench.back }, "← back");
     back.disabled = trail.length === 0;
     const close = element("button", { type: "button", class: "close", onclick: graphbench.close }, "close ✕");
-    const bar = element("div", { class: "bar" }, element("span", { class: "kind" }, detail.kind), back, close);
+    const bar = element("div", { class: "bar" }, element("span", { class: "kind" }, KINDS[detail.kind] ?? detail.kind), back, close);
     panel.replaceChildren(bar, heading);
     if (detail.facts.length > 0) {
       panel.append(facts(detail.facts));
@@ -134,14 +134,15 @@
     heading.focus({ preventScroll: true });
     const later = [];
     if (detail.samples.length > 0) {
-      later.push(samples(detail.samples, id));
+      later.push(samples(detail.samples));
     }
     if (detail.code !== null) {
       later.push(code(detail.code));
     }
-    for (const made of await Promise.all(later)) {
+    for (const [made, draw] of await Promise.all(later)) {
       if (current === id) {
         panel.append(made);
+        draw();
       }
     }
     if (current === id) {

@@ -144,7 +144,6 @@
   }
 
   page.drawFigure = async function (element, figure) {
-    element.style.minHeight = `${figure.layout.height}px`; // the page does not jump when it is drawn
     if (!element.hasAttribute("role")) element.setAttribute("role", "img");
     if (!element.hasAttribute("aria-label")) element.setAttribute("aria-label", `${figure.title}. ${figure.caption}`);
     await loaded();

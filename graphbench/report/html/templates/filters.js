@@ -3,10 +3,16 @@
   "use strict";
   const { element } = window.graphbench;
   const MOST_CHOICES = 200;
+  const FEW_ROWS = 12; // nobody filters so few
 
   // `fused` of `fused → kernel`
   function choiceOf(value) {
     return value === null ? "" : String(value).split(" → ")[0];
+  }
+
+  // Headers are short: `in` is the phase.
+  function wordOf(column) {
+    return column.key.replaceAll("_", " ");
   }
 
   class Filters {
@@ -51,6 +57,10 @@
     }
 
     toolbar(counter) {
+      if (this.table.rows <= FEW_ROWS) {
+        const hides = this.table.columns.some((column) => column.hidden);
+        return element("div", { class: "toolbar few" }, ...(hides ? [this.columnBox()] : []));
+      }
       const bar = element("div", { class: "toolbar", role: "search", "aria-label": `Filter ${this.table.title}` });
       bar.append(this.textBox());
       for (const column of this.table.columns) {
@@ -90,7 +100,7 @@
         return "";
       }
       const select = element("select", {
-        "aria-label": `Only rows of one ${column.name}`,
+        "aria-label": `Only rows of one ${wordOf(column)}`,
         "data-filter": column.key,
         onchange: (event) => {
           if (event.target.value === "") {
@@ -101,7 +111,7 @@
           this.changed();
         },
       });
-      select.append(element("option", { value: "" }, `every ${column.name}`));
+      select.append(element("option", { value: "" }, `every ${wordOf(column)}`));
       for (const [choice, count] of [...counts].sort((a, b) => b[1] - a[1])) {
         select.append(element("option", { value: `=${choice}` }, `${choice} (${count})`));
       }
@@ -122,7 +132,7 @@
           this.changed();
         },
       });
-      return element("label", { class: "check" }, box, ` with ${column.name} (${count})`);
+      return element("label", { class: "check" }, box, ` with ${wordOf(column)} (${count})`);
     }
 
     columnBox() {

@@ -70,7 +70,10 @@
   const anchors = new Map([...document.querySelectorAll("nav a")].map((a) => [a.getAttribute("href").slice(1), a]));
   function tell() {
     const passed = sections.filter((section) => section.getBoundingClientRect().top < 120);
-    const here = passed.length > 0 ? passed[passed.length - 1].id : "";
+    const named = window.location.hash.slice(1);
+    const atEnd = window.innerHeight + window.scrollY > document.documentElement.scrollHeight - 2;
+    const last = passed.length > 0 ? passed[passed.length - 1].id : "";
+    const here = atEnd && anchors.has(named) ? named : last;
     for (const [id, anchor] of anchors) {
       if (id === here) {
         anchor.setAttribute("aria-current", "true");

@@ -6,25 +6,45 @@
   const CHUNK = 100;
   const AHEAD = 800; // pixels
   const WIDEST_TEXT = 44; // characters
+  const SHORT_TEXT = 18;
   const NARROWEST = 4;
+  const PADDING = 3;
+  const LEAST_TEXT = 17;
+  const LEAST_NAME = 30;
+  const CHARACTER = 7.5; // pixels: a digit of a cell, in a common font
 
   function compare(a, b) {
     return typeof a === "string" || typeof b === "string" ? String(a).localeCompare(String(b)) : b - a;
   }
 
+  // Its lists are unpacked when they are first needed: most columns are hidden.
+  class Column {
+    constructor(data) {
+      Object.assign(this, data);
+      this.packed = { values: data.values, texts: data.texts || data.values, order: data.order || data.values };
+      this.title = data.unit ? `${data.name} (${data.unit})` : data.name;
+      for (const list of ["values", "texts", "order"]) {
+        Object.defineProperty(this, list, { get: () => this.unpacked(list) });
+      }
+    }
+
+    unpacked(list) {
+      if (typeof this.packed[list] !== "function") {
+        const found = listed(this.packed[list]);
+        this.packed[list] = () => found;
+      }
+      return this.packed[list]();
+    }
+  }
+
+  function isProse(text) {
+    return text.split(" ").length > 3;
+  }
+
   class Table {
     constructor(data) {
       Object.assign(this, data);
-      this.columns = data.columns.map((column) => {
-        const values = listed(column.values);
-        return {
-          ...column,
-          values,
-          texts: column.texts === undefined ? values.map(String) : listed(column.texts),
-          order: column.order === undefined ? values : listed(column.order),
-          title: column.unit ? `${column.name} (${column.unit})` : column.name,
-        };
-      });
+      this.columns = data.columns.map((column) => new Column(column));
       this.sorted = { key: this.sort, reversed: false };
       this.order = Array.from({ length: this.rows }, (_, i) => i);
       this.shown = this.order;
@@ -49,11 +69,9 @@
       this.table = element("table", {}, caption, this.widths, this.head, this.body);
       this.frame = element("div", { class: "frame", tabindex: "-1" }, this.table);
       this.frame.addEventListener("scroll", () => this.fill(), { passive: true });
-      if (this.rows > 1) {
-        place.append(this.filters.toolbar(this.counter));
-      }
-      place.append(this.frame);
+      place.append(this.filters.toolbar(this.counter), this.frame);
       this.rebuild();
+      new ResizeObserver(() => this.fit()).observe(this.frame);
     }
 
     visible() {
@@ -61,21 +79,37 @@
     }
 
     rebuild() {
-      const row = element("tr", { "aria-rowindex": "1" });
-      this.widths.replaceChildren();
-      let sum = 0;
-      for (const column of this.visible()) {
-        const width = this.width(column);
-        sum += width;
-        this.widths.append(element("col", { style: `width:${width}ch` }));
-        row.append(this.header(column));
-      }
-      this.table.style.minWidth = `${sum}ch`;
-      this.head.replaceChildren(row);
+      const headers = this.visible().map((column) => this.header(column));
+      this.head.replaceChildren(element("tr", { "aria-rowindex": "1" }, ...headers));
+      this.fit();
       this.rebody();
     }
 
-    // As wide as its header and most of its cells.
+    // Long texts give way until all columns can be seen, as far as they say anything then.
+    fit() {
+      const columns = this.visible();
+      const natural = columns.map((column) => this.width(column));
+      const room = this.frame.clientWidth / CHARACTER;
+      const sum = (widths) => widths.reduce((total, width) => total + width, 0);
+      const widths = [...natural];
+      for (let excess = sum(widths) - room; excess > 0; excess -= 1) {
+        const longest = widths.reduce((at, width, i) => (this.gives(columns[i], width, widths[at]) ? i : at), -1);
+        if (longest < 0) {
+          break;
+        }
+        widths[longest] -= 1;
+      }
+      columns.forEach((column, i) => (column.fitted = widths[i]));
+      this.widths.replaceChildren(...widths.map((width) => element("col", { style: `width:${width * CHARACTER}px` })));
+      this.table.style.minWidth = `${Math.floor(sum(widths) * CHARACTER)}px`;
+    }
+
+    gives(column, width, most) {
+      const least = column.key !== this.names ? LEAST_TEXT : isProse(column.texts[0]) ? WIDEST_TEXT : LEAST_NAME;
+      return column.kind === "text" && width > least && (most === undefined || width > most);
+    }
+
+    // As wide as its header and most of its cells, in characters.
     width(column) {
       if (column.width === undefined) {
         const step = Math.max(1, Math.floor(this.rows / 2000));
@@ -84,10 +118,12 @@
           sizes.push(column.texts[i].length);
         }
         sizes.sort((a, b) => a - b);
-        const most = column.kind === "text" ? sizes[Math.floor(0.9 * (sizes.length - 1))] : sizes[sizes.length - 1];
+        const widest = sizes[sizes.length - 1];
+        const cut = column.kind === "text" && widest > SHORT_TEXT;
+        const most = cut ? sizes[Math.floor(0.9 * (sizes.length - 1))] : widest;
         const words = column.name.split(" ").concat(column.unit);
         const header = Math.max(...words.map((word) => word.length)) + 1;
-        column.width = Math.max(NARROWEST, header, Math.min(most, WIDEST_TEXT)) + 2;
+        column.width = Math.max(NARROWEST, header, Math.min(most, WIDEST_TEXT)) + PADDING;
       }
       return column.width;
     }
@@ -181,17 +217,31 @@
         if (names) {
           cell.scope = "row";
         }
-        if (names && opens) {
-          cell.append(element("a", { href: graphbench.hashOf(id), tabindex: "-1" }, text));
+        const link = names && opens ? element("a", { href: graphbench.hashOf(id), tabindex: "-1" }) : null;
+        if (column.kind === "text" && text.length > LEAST_TEXT - PADDING) {
+          cell.title = text;
+          cell.append(this.cut(text, column, link || document.createElement("span")));
+        } else if (link !== null) {
+          link.textContent = text;
+          cell.append(link);
         } else {
           cell.textContent = text;
-        }
-        if (column.kind === "text" && text.length > column.width - 3) {
-          cell.title = text;
         }
         made.append(cell);
       }
       return made;
+    }
+
+    // A text that is cut where it has no room: of a name the middle goes, of prose the end.
+    cut(text, column, place) {
+      if (isProse(text)) {
+        place.textContent = text;
+      } else {
+        const at = text.length - Math.min(12, text.length >> 1, Math.floor(column.fitted / 3));
+        place.classList.add("cut");
+        place.append(element("span", {}, text.slice(0, at)), element("span", {}, text.slice(at)));
+      }
+      return place;
     }
 
     clicked(event) {
