@@ -81,6 +81,13 @@ def cell_width(text: str) -> int:
     )
 
 
+def spaced(text: str, beside: str) -> str:
+    """The text with another character beside each wide one."""
+    if text.isascii() or not _ODD.search(text):
+        return text
+    return "".join(character + beside * (cell_width(character) - 1) for character in text)
+
+
 def padded(text: str, width: int, align: str) -> str:
     """A cell with blanks up to its column's width, on the right of a text and on the left of a number."""
     blanks = " " * (width - cell_width(text))

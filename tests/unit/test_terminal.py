@@ -172,6 +172,14 @@ def test_a_report_file_has_neither_colours_nor_the_terminals_width(
     assert plain(printed) == TableReporter().render(gpu_profile(), width=130, **ON_SCREEN)
 
 
+def test_a_report_file_has_every_row(stand_on: Stand, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_on(130, NO_COLOR="1")
+    view = ViewOptions(top=None, sort=None, wide=False, group_by=None, depth=None)
+    deliver(Profile(repeated(20)), OutputOptions(output_dir=tmp_path, force=False, strict=False), view)
+    assert (tmp_path / "report.txt").read_text(encoding="utf-8") == TableReporter().render(repeated(20))
+    assert "folded from 102" in capsys.readouterr().out
+
+
 def test_a_report_file_is_as_wide_as_was_asked_for(stand_on: Stand, tmp_path: Path) -> None:
     stand_on(130)
     view = ViewOptions(top=None, sort=None, wide=False, group_by=None, depth=None, width=90)
@@ -204,6 +212,20 @@ def test_verdicts_are_coloured_in_their_column_only() -> None:
         f"faster  \x1b[{RED}mslower\x1b[0m",
         "slower  –",
     ]
+
+
+def test_wide_characters_keep_no_row_from_its_colours() -> None:
+    rows = [
+        "graphbench profile",
+        "",
+        "Nodes (2)",
+        "name    verdict",
+        "------  -------",
+        "层归一  faster",
+        "slower  slower",
+    ]
+    painted = paint("\n".join(rows)).split("\n")
+    assert painted[5:] == [f"层归一  \x1b[{GREEN}mfaster\x1b[0m", f"slower  \x1b[{RED}mslower\x1b[0m"]
 
 
 def test_headings_are_bold_and_a_warning_is_yellow_to_its_last_line() -> None:
