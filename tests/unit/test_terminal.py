@@ -18,7 +18,7 @@ import pytest
 from graphbench import cli, document
 from graphbench.analysis.diff import diff
 from graphbench.api import Profile
-from graphbench.cli import terminal
+from graphbench.cli import common, terminal
 from graphbench.cli.common import ViewOptions
 from graphbench.cli.output import OutputOptions, deliver
 from graphbench.cli.terminal import ColorChoice, terminal_width, wants_color
@@ -56,7 +56,8 @@ def stand_on(monkeypatch: pytest.MonkeyPatch) -> Stand:
             monkeypatch.delenv(name, raising=False)
         for name, value in {"COLUMNS": str(columns or 0), **environment}.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(terminal, "is_terminal", lambda: columns is not None)
+        for module in (terminal, common):
+            monkeypatch.setattr(module, "is_terminal", lambda: columns is not None)
 
     return stand
 
