@@ -10,6 +10,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 """The classes of all commands, each in the module of its name, which is imported only when it is needed."""
 
 
+@cache
 def load_command(name: str) -> Command[Any]:
     """The command of that name."""
     found: Command[Any] = getattr(importlib.import_module(f"{__name__}.{name}"), COMMANDS[name])()

@@ -17,6 +17,7 @@ import pytest
 
 from graphbench import cli, document
 from graphbench.analysis.diff import diff
+from graphbench.analysis.group_by import DiffGroupBy
 from graphbench.api import Profile
 from graphbench.cli import common, terminal
 from graphbench.cli.common import ViewOptions
@@ -332,6 +333,14 @@ def test_what_the_output_cannot_encode_is_shown_by_its_like(saved: Path, encodin
 def test_no_line_of_a_report_is_wider_than_the_terminal(make: Callable[[], ProfileRecord], width: int) -> None:
     lines = TableReporter().render(make(), width=width, **ON_SCREEN).splitlines()
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("group_by", [None, "module"])
+def test_no_table_of_a_comparison_is_wider_than_the_terminal(width: int, group_by: DiffGroupBy | None) -> None:
+    before, after = recorded_profile(), repeated()
+    text = render_diff(diff(before, after), top=None, width=width, every=True, group_by=group_by)
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_below_the_least_width_rows_are_cut_and_that_is_said() -> None:
