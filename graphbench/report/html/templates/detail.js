@@ -13,6 +13,7 @@
   let opener = null;
 
   graphbench.hashOf = (id) => PREFIX + encodeURIComponent(id);
+<<<<<<< HEAD
   graphbench.idOf = function (hash) {
     try {
       return hash.startsWith(PREFIX) ? decodeURIComponent(hash.slice(PREFIX.length)) : null;
@@ -20,6 +21,17 @@
       return null; // an address that somebody cut
     }
   };
+=======
+  // The row that an address names; somebody may have cut it.
+  graphbench.idOf = function (hash) {
+    try {
+      return hash.startsWith(PREFIX) ? decodeURIComponent(hash.slice(PREFIX.length)) : null;
+    } catch (cut) {
+      return null;
+    }
+  };
+  graphbench.opens = (id) => id !== undefined && Object.hasOwn(graphbench.data.details, id);
+>>>>>>> fbc372f67f00f12a6f516c6dc14b28c3bcda64de
 
   // What a row is called in a link: nodes and kernels without their region where the page has one only.
   function nameOf(id) {
@@ -43,7 +55,7 @@
   }
 
   function link(id) {
-    if (!(id in graphbench.data.details)) {
+    if (!graphbench.opens(id)) {
       return element("span", { class: "plain" }, nameOf(id));
     }
     return element("button", { type: "button", "data-id": id, onclick: () => graphbench.show(id) }, nameOf(id));
@@ -183,7 +195,7 @@
   }
 
   graphbench.show = function (id, remember = true) {
-    if (id === current || !(id in graphbench.data.details)) {
+    if (id === current || !graphbench.opens(id)) {
       return;
     }
     if (current !== null && remember) {
