@@ -13,15 +13,6 @@
   let opener = null;
 
   graphbench.hashOf = (id) => PREFIX + encodeURIComponent(id);
-<<<<<<< HEAD
-  graphbench.idOf = function (hash) {
-    try {
-      return hash.startsWith(PREFIX) ? decodeURIComponent(hash.slice(PREFIX.length)) : null;
-    } catch (malformed) {
-      return null; // an address that somebody cut
-    }
-  };
-=======
   // The row that an address names; somebody may have cut it.
   graphbench.idOf = function (hash) {
     try {
@@ -31,7 +22,6 @@
     }
   };
   graphbench.opens = (id) => id !== undefined && Object.hasOwn(graphbench.data.details, id);
->>>>>>> fbc372f67f00f12a6f516c6dc14b28c3bcda64de
 
   // What a row is called in a link: nodes and kernels without their region where the page has one only.
   function nameOf(id) {
