@@ -129,6 +129,11 @@ def shown_groups(
 
 def groups_legend(record: ProfileRecord, by: GroupBy, total: GroupRow, digest: Digest) -> list[str]:
     """What the columns are, how much is missing, and the critical paths."""
+    return sums_legend(record, by, total) + ([] if is_op_list(record) else path_lines(record, digest))
+
+
+def sums_legend(record: ProfileRecord, by: GroupBy, total: GroupRow) -> list[str]:
+    """What the columns are, and how much is missing."""
     if is_op_list(record):
         return [OF_OPS]
     lines = [KERNELS_EXPLAINED if by == "kernel" else EXPLAINED]
@@ -142,7 +147,7 @@ def groups_legend(record: ProfileRecord, by: GroupBy, total: GroupRow, digest: D
     if total.eager_bytes and total.uncounted:
         rows = count_text(total.uncounted, "node or kernel", "nodes and kernels")
         lines.append(f"removed: the bytes of {rows} are not known; groups with one of them have none")
-    return lines + path_lines(record, digest)
+    return lines
 
 
 def path_lines(record: ProfileRecord, digest: Digest) -> list[str]:

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gzip
-from pathlib import Path
 
 from graphbench.analysis.diff import Diff, diff
 from graphbench.analysis.scaling import Scaling, scaling
-from graphbench.document import loads
 from graphbench.records import InputRecord, ProfileRecord
 from graphbench.report.html.diff_page import diff_page
 from graphbench.report.html.render import render_page
 from graphbench.report.html.reporter import HtmlReporter
 from graphbench.report.html.scaling_page import scaling_page
 from tests.factories import executes, kernel, node, profile, region, spec, steady
+from tests.recorded import recorded_profile
 
 HOSTILE = "<script>alert(1)</script>"
-RECORDED = Path(__file__).parents[1] / "data" / "profiles" / "training_step.json.gz"
 
 
 @functools.cache
 def recorded() -> ProfileRecord:
     """A training step with a graph break, as measured on a GPU."""
-    return loads(gzip.decompress(RECORDED.read_bytes()).decode())
+    return recorded_profile()
 
 
 @functools.cache

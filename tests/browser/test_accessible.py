@@ -32,11 +32,12 @@ const found = new Map();
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walker.nextNode()) {
   const element = walker.currentNode.parentElement;
-  if (!walker.currentNode.data.trim() || element.closest("script, style, noscript, .unseen, .skip, svg, [disabled]")) continue;
+  const text = walker.currentNode.data.trim().slice(0, 40);
+  if (!text || element.closest("script, style, noscript, .unseen, .skip, svg, [disabled]")) continue;
   if (!element.checkVisibility()) continue;
   const style = getComputedStyle(element);
   const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 600);
-  const entry = {color: rgba(style.color), behind: behind(element), large, text: walker.currentNode.data.trim().slice(0, 40)};
+  const entry = {color: rgba(style.color), behind: behind(element), large, text};
   found.set(JSON.stringify([entry.color, entry.behind, large]), entry);
 }
 return [...found.values()];
@@ -140,10 +141,11 @@ def tab_to(page: OpenedPage, where: str, most: int = 80) -> None:
     for _ in range(most):
         page.press("\ue004")
         outline = page.script(
-            "const style = getComputedStyle(document.activeElement);"
-            "return document.activeElement === document.body || (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2)"
+            "const one = document.activeElement, style = getComputedStyle(one);"
+            "const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;"
+            "return one === document.body || seen ? '' : one.outerHTML.slice(0, 120)"
         )
-        assert outline, f"no focus is seen on {page.script('return document.activeElement.outerHTML.slice(0, 120)')}"
+        assert outline == "", f"no focus is seen on {outline}"
         if page.script("return document.activeElement.matches(arguments[0])", where):
             return
     raise AssertionError(f"{where} is not reached with {most} times Tab")

@@ -223,3 +223,22 @@ def test_a_source_without_code_or_function_is_its_file_and_line() -> None:
     entry = replace(node("conv", 1.0), source=SourceLine(file="a.py", line=7))
     page = profile_page(profile(region([entry])))
     assert dict(page.details["r0/conv"].facts)["source"] == "a.py:7"
+
+
+def test_a_group_leads_to_its_nodes_and_kernels_as_many_as_its_row_counts(page: Page) -> None:
+    for by in ("module", "op_type", "kernel"):
+        found = table(page, f"groups-{by}")
+        columns = {column.key: column.values for column in found.columns}
+        for identity, nodes, kernels in zip(found.ids, columns["nodes"], columns["kernels"], strict=True):
+            of_group = links(page.details[identity])
+            assert len(of_group.get("nodes", ())) == nodes, identity
+            assert len(of_group.get("kernels that work for them", ())) == kernels, identity
+
+
+def test_a_place_of_the_step_leads_to_what_ran_there(page: Page, record: ProfileRecord) -> None:
+    assert record.step is not None
+    ran = [
+        kernel_id(row.region or "", row.kernel) for row in record.step.rows if row.place == "r0/forward" and row.kernel
+    ]
+    assert links(page.details["place/r0/forward"])["kernels"] == tuple(ran)
+    assert ran

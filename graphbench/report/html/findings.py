@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphbench.analysis.break_costs import BreakRow, break_rows
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.fusion_totals import FusionTotals, fusion_totals
+from graphbench.analysis.group_by import GROUP_BY, GroupBy
 from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.opportunity import Opportunity
@@ -39,6 +40,11 @@ class Findings:
     def compiled(self) -> bool:
         """Whether anything of it was compiled."""
         return not nothing_compiled(self.record) and not self.only_ops
+
+    @property
+    def group_ways(self) -> tuple[GroupBy, ...]:
+        """Ways to group: not by kernel where there are none."""
+        return GROUP_BY if self.compiled else tuple(way for way in GROUP_BY if way != "kernel")
 
     @property
     def on_wallclock(self) -> bool:

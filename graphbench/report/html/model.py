@@ -14,7 +14,7 @@ from graphbench.measurements import JsonValue
 from graphbench.records import KernelRecord, NodeRecord, RegionRecord
 from graphbench.report.column import Kind
 
-RowKind = Literal["node", "kernel", "gap", "break", "opportunity", "other"]
+RowKind = Literal["node", "kernel", "gap", "break", "place", "group", "opportunity", "other"]
 Filter = Literal["", "choice", "any"]
 
 
@@ -80,7 +80,8 @@ class Figure:
 
     `customdata` of a trace holds the id of the row that a point is, so that a click shows it. `caption` says what is
     drawn, of what, and what the total is; `totals_ns` are the sums that must agree with the summary, by name.
-    `alternative` is the same in words and numbers, for those who do not see it. `wide`: it takes all of the page's width.
+    `alternative` is the same in words and numbers, for those who do not see it. A `wide` one takes all of the page's
+    width.
     """
 
     id: str

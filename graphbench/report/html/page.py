@@ -11,9 +11,10 @@ from graphbench.report.html.about_sections import environment_section, measured_
 from graphbench.report.html.details import region_details
 from graphbench.report.html.figures import profile_figures
 from graphbench.report.html.findings import Findings, findings
+from graphbench.report.html.group_details import group_details
 from graphbench.report.html.model import Page, Section
 from graphbench.report.html.row_sections import fusions_section, groups_section, nodes_section, opportunities_section
-from graphbench.report.html.step_details import break_details, gap_details, opportunity_details
+from graphbench.report.html.step_details import break_details, gap_details, opportunity_details, place_details
 from graphbench.report.html.step_sections import breaks_section, step_section
 from graphbench.report.html.summary_section import summary_section
 
@@ -28,7 +29,9 @@ def profile_page(record: ProfileRecord) -> Page:
         sections=tuple(_sections(found)),
         details={
             **region_details(record, found.digest),
+            **group_details(record, found.group_ways, found.digest),
             **(gap_details(record.step, found.digest) if record.step else {}),
+            **(place_details(record.step) if record.step else {}),
             **break_details(record, found.breaks),
             **opportunity_details(found.opportunities),
         },

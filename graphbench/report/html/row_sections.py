@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphbench.analysis.group_by import GROUP_BY, GroupBy
+from graphbench.analysis.group_by import GroupBy
 from graphbench.analysis.groups import GroupRow, group_rows
 from graphbench.analysis.views import sort_rows
 from graphbench.report.balance import balance_lines
 from graphbench.report.column import sort_keys
 from graphbench.report.columns import FUSION_COLUMNS
-from graphbench.report.groups_table import GROUP_COLUMNS, OF_COMPILED, groups_legend
+from graphbench.report.groups_table import GROUP_COLUMNS, OF_COMPILED, path_lines, sums_legend
 from graphbench.report.html.findings import Findings
+from graphbench.report.html.group_details import group_id
 from graphbench.report.html.model import Section, Table, kernel_id, node_id
 from graphbench.report.html.step_details import opportunity_id
 from graphbench.report.html.tables import html_table
@@ -54,8 +55,9 @@ def opportunities_section(found: Findings) -> Section:
 
 def groups_section(found: Findings) -> Section:
     """Where the time goes, by module and in other ways."""
-    ways: tuple[GroupBy, ...] = GROUP_BY if found.compiled else tuple(way for way in GROUP_BY if way != "kernel")
-    return Section(id="groups", title="Groups", tables=tuple(_groups(found, way) for way in ways))
+    lines = tuple(path_lines(found.record, found.digest)) if found.compiled else ()
+    tables = tuple(_groups(found, way) for way in found.group_ways)
+    return Section(id="groups", title="Groups", lines=lines, tables=tables)
 
 
 def _groups(found: Findings, by: GroupBy) -> Table:
@@ -66,9 +68,10 @@ def _groups(found: Findings, by: GroupBy) -> Table:
         GROUP_TITLES[by],
         GROUP_COLUMNS,
         ordered,
+        ids=[group_id(by, row.group) for row in ordered],
         sort="cost",
         head="group",
-        notes=(_total(total), *groups_legend(found.record, by, total, found.digest)),
+        notes=(_total(total), *sums_legend(found.record, by, total)),
         without=() if found.compiled else OF_COMPILED,
         also=("limit",),
         folded=by != "module",

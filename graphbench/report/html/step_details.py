@@ -27,6 +27,31 @@ def opportunity_id(position: int) -> str:
     return f"opportunity/{position + 1}"
 
 
+def place_id(key: str) -> str:
+    """How a place of a step is named on a page."""
+    return f"place/{key}"
+
+
+def place_details(step: StepRecord) -> dict[str, Detail]:
+    """The details of all places with rows, by id: the kernels and gap ops that ran there, in order."""
+    places: dict[str, tuple[list[str], list[str]]] = {}
+    for position, row in enumerate(step.rows):
+        kernels, gaps = places.setdefault(row.place, ([], []))
+        if row.kernel is None:
+            gaps.append(gap_id(position))
+        elif row.region is not None:
+            kernels.append(kernel_id(row.region, row.kernel))
+    return {
+        place_id(key): Detail(
+            id=place_id(key),
+            kind="place",
+            title=clean(key),
+            links=tuple((head, tuple(ids)) for head, ids in (("kernels", kernels), ("gap ops", gaps)) if ids),
+        )
+        for key, (kernels, gaps) in places.items()
+    }
+
+
 def gap_details(step: StepRecord, digest: Digest) -> dict[str, Detail]:
     """The details of all gap ops, by id."""
     found = {}

@@ -14,7 +14,7 @@ from graphbench.report.column import sort_keys
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE
 from graphbench.report.html.findings import Findings
 from graphbench.report.html.model import Section, Table, gap_id
-from graphbench.report.html.step_details import break_id
+from graphbench.report.html.step_details import break_id, place_id
 from graphbench.report.html.tables import html_table
 from graphbench.report.legend import legend
 from graphbench.report.step_table import IDLE_EXPLAINED, PLACE_COLUMNS, STEP_COLUMNS, step_title
@@ -46,6 +46,7 @@ def _parts(found: Findings, step: StepRecord, summed: StepSummary) -> Iterator[T
             "Places of the step, in its order",
             PLACE_COLUMNS,
             places,
+            ids=[place_id(row.key) for row in places],
             head="place",
             notes=(IDLE_EXPLAINED,) if any(row.idle_ns is not None for row in places) else (),
         )

@@ -15,6 +15,7 @@ CHUNK_CHARACTERS = 400_000
 """So much JSON is compressed together: as much as a browser unpacks before anybody notices."""
 THOUSANDTHS = 1000
 _LEVEL = 5
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
@@ -32,7 +33,7 @@ class Store:
 
     def add(self, value: JsonValue) -> int:
         """Keep a value; its number."""
-        written = script_json(value)
+        written = _ENCODER.encode(value)
         if not self._open:
             self.starts.append(self._count)
         self._open.append(written)
@@ -94,7 +95,7 @@ def packed(text: str) -> str:
 
 def script_json(value: object) -> str:
     """JSON in ASCII that may stand within a `script` element: nothing in it can end that, or begin a comment."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+    return _ENCODER.encode(value).translate(_ESCAPES)
 
 
 def short_series(values_ns: Sequence[float]) -> dict[str, JsonValue]:

@@ -3,6 +3,7 @@
   "use strict";
   const graphbench = window.graphbench;
   const data = JSON.parse(document.getElementById("data").textContent);
+  Object.setPrototypeOf(data.details, null); // whether a row has details is asked by its name, whatever that is
   graphbench.data = data;
 
   // The rest of the file lies behind this script: nothing can be unpacked before all of it is there.

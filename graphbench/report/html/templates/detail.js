@@ -4,6 +4,7 @@
   const graphbench = window.graphbench;
   const { element } = graphbench;
   const PREFIX = "#row=";
+  const NUMBERED = /^(step|break|opportunity)\//; // ids that say nothing
   const MOST_LINKS = 40;
   const KINDS = { gap: "gap op", break: "graph break", other: "" };
   const panel = document.getElementById("detail");
@@ -12,10 +13,20 @@
   let opener = null;
 
   graphbench.hashOf = (id) => PREFIX + encodeURIComponent(id);
-  graphbench.idOf = (hash) => (hash.startsWith(PREFIX) ? decodeURIComponent(hash.slice(PREFIX.length)) : null);
+  graphbench.idOf = function (hash) {
+    try {
+      return hash.startsWith(PREFIX) ? decodeURIComponent(hash.slice(PREFIX.length)) : null;
+    } catch (malformed) {
+      return null; // an address that somebody cut
+    }
+  };
 
-  // What a row is called in a link: without its region where the page has one only.
+  // What a row is called in a link: nodes and kernels without their region where the page has one only.
   function nameOf(id) {
+    const table = NUMBERED.test(id) ? graphbench.tableOf(id) : undefined;
+    if (table !== undefined) {
+      return table.nameOf(id);
+    }
     return graphbench.oneRegion ? id.replace(/^r0\//, "") : id;
   }
 

@@ -70,7 +70,7 @@
           bar.append(this.checkBox(column));
         }
       }
-      bar.append(counter, this.columnBox());
+      bar.append(element("div", { class: "right" }, counter, this.columnBox()));
       return bar;
     }
 

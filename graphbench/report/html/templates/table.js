@@ -124,6 +124,7 @@
         const words = column.name.split(" ").concat(column.unit);
         const header = Math.max(...words.map((word) => word.length)) + 1;
         column.width = Math.max(NARROWEST, header, Math.min(most, WIDEST_TEXT)) + PADDING;
+        column.width += column.kind === "text" ? Math.ceil(column.width / 10) : 0; // letters are wider than digits
       }
       return column.width;
     }
@@ -313,6 +314,10 @@
         this.frame.scrollTop = Math.max(0, top);
       }
       return made;
+    }
+
+    nameOf(id) {
+      return this.columns.find((column) => column.key === this.names).texts[this.ids.indexOf(id)];
     }
 
     // Name and text of each column that has a value in a row.
