@@ -88,6 +88,7 @@ LEAVE: Final = (
     "ratio",
     "phase",
     "nodes",
+    "change",
 )
 """Columns by how little they matter where lines are narrow: what stays says what changed, and by how much."""
 
