@@ -17,7 +17,6 @@ from typing import Any, Literal, Union
 from graphbench.codec import codec
 from graphbench.columnpool import ColumnPool
 from graphbench.jsonvalues import INT64, MAX_DEPTH
-from graphbench.measurements import JsonValue
 
 Decoder = Callable[[Any, ColumnPool], Any]
 
@@ -39,7 +38,7 @@ def quick_decoder(cls: type) -> Decoder:
     scope: dict[str, Any] = {
         "cls": cls,
         "new": object.__new__,
-        "strict": codec(cls).decode,
+        "strict": _strict(cls),
         "is_json": _is_json,
         "is_integers": _is_integers,
         "strings": {str},
@@ -69,13 +68,25 @@ def _expression(hint: Any, value: str, scope: dict[str, Any]) -> str:
     if dataclasses.is_dataclass(hint):
         return f"{_named(quick_decoder(typing.cast(type, hint)), scope)}({value}, pool)"
     if origin is tuple and args[-1] is Ellipsis and dataclasses.is_dataclass(args[0]):
-        item, strict = _named(quick_decoder(typing.cast(type, args[0])), scope), _named(codec(hint).decode, scope)
+        item, strict = _named(quick_decoder(typing.cast(type, args[0])), scope), _named(_strict(hint), scope)
         return f"(tuple([{item}(entry, pool) for entry in v]) if type(v := {value}) is list else {strict}(v, pool))"
     fits = _fits(hint, value, scope)
     if fits is None:
         return f"{_named(codec(hint).decode, scope)}({value}, pool)"
     plain, test = fits
-    return f"({plain} if {test} else {_named(codec(hint).decode, scope)}(v, pool))"
+    return f"({plain} if {test} else {_named(_strict(hint), scope)}(v, pool))"
+
+
+def _strict(hint: Any) -> Decoder:
+    """What `codec` makes of a value, for which a codec is built only if something is not ordinary."""
+    built: list[Decoder] = []
+
+    def decode(value: Any, pool: ColumnPool) -> Any:
+        if not built:
+            built.append(codec(hint).decode)
+        return built[0](value, pool)
+
+    return decode
 
 
 def _fits(hint: Any, value: str, scope: dict[str, Any]) -> tuple[str, str] | None:
@@ -96,8 +107,11 @@ def _fits(hint: Any, value: str, scope: dict[str, Any]) -> tuple[str, str] | Non
     if hint == tuple[int, ...]:  # a column only if its index is known to be one of whole numbers
         test = f"(type(v := {value}) is int and v in whole) or is_integers(v)"
         return "(columns[v] if type(v) is int else tuple(v))", test
-    if hint == JsonValue:
-        return "v", f"is_json(v := {value}, 0)"
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple and set(args) == {int}:
+        return "tuple(v)", f"is_integers(v := {value}) and len(v) == {len(args)}"
+    if origin in (Union, types.UnionType) and any(typing.get_origin(arg) is dict for arg in args):
+        return "v", f"is_json(v := {value}, 0)"  # `JsonValue`, whose own references are resolved in a hint
     return None
 
 

@@ -63,7 +63,7 @@ def format_duration(value_ns: float | None, *, digits: int = 4) -> str:
     if value_ns is None:
         return MISSING
     # As `time_unit` of this value alone, without a median of one: pages write 100,000 of these.
-    unit = next((unit for unit, scale in _SCALE_NS if abs(value_ns) >= scale), "ns") if value_ns else "µs"
+    unit: TimeUnit = next((unit for unit, scale in _SCALE_NS if abs(value_ns) >= scale), "ns") if value_ns else "µs"
     return f"{format_time(value_ns, unit, digits=digits)} {unit}"
 
 

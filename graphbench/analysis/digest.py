@@ -28,21 +28,26 @@ class Digest:
             return None
         column = measurement.samples.busy_ns
         known = self._summaries.get(id(column))
-        if known is None:
-            known = (column, summarize(column))
-            self._summaries[id(column)] = known
-        return known[1]
+        return known[1] if known is not None else self._summarized(column)
 
     def median(self, measurement: Measurement, column: Column = "busy_ns") -> float | None:
         """Median of a column; `None` when there are no samples or this timer does not fill the column."""
+        samples = measurement.samples
+        if samples is None:
+            return None
         if column == "busy_ns":  # its other statistics are needed as well, mostly
-            known_summary = self.summary(measurement)
-            return None if known_summary is None else known_summary.p50
-        return self._median(getattr(measurement.samples, column) if measurement.samples else None)
+            known = self._summaries.get(id(samples.busy_ns))
+            return (known[1] if known is not None else self._summarized(samples.busy_ns)).p50
+        return self._median(getattr(samples, column))
 
     def batch(self, measurement: Measurement) -> float | None:
         """Median device time per call of many calls queued back to back; `None` when no batch was timed."""
         return self._median(measurement.batch_ns)
+
+    def _summarized(self, column: Sequence[float]) -> Summary:
+        found = summarize(column)
+        self._summaries[id(column)] = (column, found)
+        return found
 
     def _median(self, values: Sequence[float] | None) -> float | None:
         if not values:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from graphbench.analysis.group_homes import fold_layers
 from graphbench.errors import UsageError
-from graphbench.records import NodeRecord
+from graphbench.records import NodeRecord, RegionRecord
 
 CLOSE_NAMES = 5
 _MANY = 1000  # names that are looked through for close ones
@@ -32,6 +32,25 @@ def is_meant(pattern: str, region: str, node: NodeRecord, fold: Mapping[str, str
     names = (node.name, f"{region}/{node.name}", node.op_type)
     named = pattern in names or any(fnmatchcase(name, pattern) for name in names)  # `mm[n=2]` is a name of itself
     return named or _in_module(pattern, node.module, fold)
+
+
+def meant(
+    nodes: Sequence[tuple[RegionRecord, NodeRecord]], patterns: Sequence[str], *, option: str
+) -> list[tuple[RegionRecord, NodeRecord]]:
+    """Those of the nodes that any of the patterns means, in their order; all of them without patterns.
+
+    Raises:
+        UsageError: a pattern of this option means none.
+    """
+    fold = folded(node for _, node in nodes)
+    for pattern in patterns:
+        if not any(is_meant(pattern, region.key, node, fold) for region, node in nodes):
+            raise unmatched(pattern, [node for _, node in nodes], fold, option=option)
+    return [
+        (region, node)
+        for region, node in nodes
+        if not patterns or any(is_meant(pattern, region.key, node, fold) for pattern in patterns)
+    ]
 
 
 def _in_module(pattern: str, module: str, fold: Mapping[str, str]) -> bool:

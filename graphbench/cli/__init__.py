@@ -7,44 +7,54 @@ the output went away.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, Command, Parser, silence_stdout
-from graphbench.cli.completion import CompletionCommand
 from graphbench.cli.config import IGNORE_FLAG, blamed, current_folder, defaults_for
-from graphbench.cli.demo import DemoCommand
-from graphbench.cli.diff import DiffCommand
-from graphbench.cli.docs import DocsCommand
-from graphbench.cli.doctor import DoctorCommand
-from graphbench.cli.export import ExportCommand
 from graphbench.cli.help import HelpFormatter, VersionAction, short_usage, with_examples
-from graphbench.cli.run import RunCommand
-from graphbench.cli.show import ShowCommand
 from graphbench.errors import GraphbenchError
 
 _CONFIG_HELP: Final = "ignore the defaults of [tool.graphbench] in the nearest pyproject.toml"
+_HELP: Final = ("-h", "--help")
 
-COMMANDS: tuple[Command[Any], ...] = (
-    RunCommand(),
-    ShowCommand(),
-    DiffCommand(),
-    ExportCommand(),
-    DoctorCommand(),
-    DemoCommand(),
-    DocsCommand(),
-    CompletionCommand(),
-)
+COMMANDS: Final[Mapping[str, str]] = {
+    "run": "RunCommand",
+    "show": "ShowCommand",
+    "diff": "DiffCommand",
+    "export": "ExportCommand",
+    "doctor": "DoctorCommand",
+    "demo": "DemoCommand",
+    "docs": "DocsCommand",
+    "completion": "CompletionCommand",
+}
+"""The classes of all commands, each in the module of its name, which is imported only when it is needed."""
+
+
+@cache
+def load_command(name: str) -> Command[Any]:
+    """The command of that name."""
+    found: Command[Any] = getattr(importlib.import_module(f"{__name__}.{name}"), COMMANDS[name])()
+    return found
+
+
+def commands() -> tuple[Command[Any], ...]:
+    """All commands, in the order of the help."""
+    return tuple(map(load_command, COMMANDS))
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands; parsed arguments carry the chosen one as `command`."""
-    return _parsers()[0]
+    parser, children = _parsers()
+    dict(children)
+    return parser
 
 
-def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def _parsers() -> tuple[argparse.ArgumentParser, _Children]:
     """The parser of all commands, and that of each by its name."""
     parser = Parser(
         prog="graphbench",
@@ -54,10 +64,32 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
     parser.add_argument("--version", action=VersionAction)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument(IGNORE_FLAG, action="store_true", help=_CONFIG_HELP)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    children: dict[str, argparse.ArgumentParser] = {}
-    for command in COMMANDS:
-        child = commands.add_parser(
+    return parser, _Children(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
+
+
+class _Children(Mapping[str, argparse.ArgumentParser]):
+    """The parser of each command by its name. Each is made when it is asked for: the words of one need no other."""
+
+    def __init__(self, group: argparse._SubParsersAction[Any]) -> None:
+        self._group = group
+        self._made: dict[str, argparse.ArgumentParser] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __getitem__(self, name: str) -> argparse.ArgumentParser:
+        if name not in self._made:
+            self._made[name] = self._make(load_command(name))
+        return self._made[name]
+
+    def _make(self, command: Command[Any]) -> argparse.ArgumentParser:
+        child: argparse.ArgumentParser = self._group.add_parser(
             command.name, help=command.help(), description=command.help(), formatter_class=HelpFormatter
         )
         # SUPPRESS: a flag that is absent here must not undo the one given before the command.
@@ -67,8 +99,7 @@ def _parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentPars
         child.usage = short_usage(child)
         child.epilog = with_examples(child.epilog, command.examples)
         child.set_defaults(command=command)
-        children[command.name] = child
-    return parser, children
+        return child
 
 
 def parse(words: Sequence[str], folder: Path | None = None) -> argparse.Namespace:
@@ -84,6 +115,10 @@ def parse(words: Sequence[str], folder: Path | None = None) -> argparse.Namespac
     parser, children = _parsers()
     defaults = None
     at = next((index for index, word in enumerate(words) if word in children), None)
+    if at is None or any(word in _HELP or not word.startswith("-") for word in words[:at]):
+        dict(children)  # what is wrong, or asked for, is about all commands
+    else:
+        children[words[at]]
     if folder is not None and at is not None:
         defaults = defaults_for(words[at], children, words, folder)
         if defaults is not None:

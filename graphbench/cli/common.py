@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import dataclasses
 import difflib
-import importlib.metadata
 import inspect
 import os
 import re
@@ -289,6 +288,8 @@ def sort_key(text: str) -> str:
 
 def version() -> str:
     """The installed version, or that there is none: a checkout can run without being installed."""
+    import importlib.metadata  # takes as long as all the rest of a small command
+
     try:
         return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:

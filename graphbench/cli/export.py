@@ -30,7 +30,7 @@ OVERLAY: Final = "model-explorer"
 _FLAGS: Final = {
     "row": OF_ROWS,
     "backward": OF_ROWS,
-    "select": (OP_LIST,),
+    "select": (OP_LIST, "dot"),
     "table": ("csv",),
     "metric": (OVERLAY,),
 }
@@ -95,7 +95,7 @@ class ExportCommand(Command[ExportOptions]):
             action="append",
             default=[],
             metavar="PATTERN",
-            help="of op-list: only nodes whose name, op type or module path matches, as 'conv*'; repeatable",
+            help="of op-list and dot: only nodes whose name, op type or module path matches, as 'conv*'; repeatable",
         )
         parser.add_argument("--table", choices=TABLES, help="of csv: which table; default: nodes")
         parser.add_argument(
@@ -182,5 +182,7 @@ def _report(options: ExportOptions) -> str:
         chosen["table"] = options.table
     if options.metric is not None:
         chosen["metric"] = options.metric
+    if options.select:
+        chosen["select"] = options.select
     with collector_paused():
         return REPORTERS[options.format].render(read_profile(options.profile), **chosen)

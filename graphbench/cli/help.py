@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import platform
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -44,6 +43,8 @@ class VersionAction(argparse.Action):
 
 def version_text() -> str:
     """Such as `graphbench 0.1.0, torch 2.13.0, Python 3.11.7`; torch is not imported for it."""
+    import importlib.metadata  # here: nothing but this needs it
+
     try:
         torch = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:

@@ -199,10 +199,11 @@ def read_profile(path: Path) -> ProfileRecord:
     A profile that a run was to replace which was cut short is not taken for that run's.
     """
     from graphbench.document import read
-    from graphbench.runs.journal import JOURNAL
 
     if not path.is_dir():
         return read(path)
+    from graphbench.runs.journal import JOURNAL
+
     if is_series(path):
         raise UsageError(
             f"{path} is the directory of a series, expected one profile",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from graphbench.errors import UsageError
@@ -25,7 +25,7 @@ class RenderOptions(TypedDict, total=False):
     (one of `analysis.group_by.GROUP_BY`) puts a table of groups in the place of nodes and fusions; `depth` cuts module
     paths. `fold` (one of `analysis.fold_choice.FOLD_CHOICES`) makes repeated layers one row of nodes and fusions;
     `blocks` draws bars and samples of block elements beside the numbers. `metric` of an overlay: one of
-    `graph.overlay.METRICS`.
+    `graph.overlay.METRICS`. `select`: shell-style patterns of the nodes that a picture shows.
     """
 
     top: int | None
@@ -36,6 +36,7 @@ class RenderOptions(TypedDict, total=False):
     group_by: str
     depth: int
     metric: str
+    select: Sequence[str]
     fold: str
     blocks: bool
 

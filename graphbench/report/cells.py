@@ -14,6 +14,7 @@ What is too wide even then runs over the line: numbers are never cut.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ _AS_THEY_SHOULD: Final = (1.0,)
 _MODEST: Final = (1.0, 0.8, 0.6)
 """Parts of `shrink` to which texts are shortened before columns leave."""
 _HARD: Final = (0.6, 0.4)
+_ODD: Final = re.compile(r"[^\x00-\u02ff\u2010-\u2027\u2190-\u2193\u2200-\u22ff\u2580-\u259f]")
+"""Whatever may take more or less than one column; the signs of a report do not."""
 _WIDE: Final = ("W", "F")
 _NO_WIDTH: Final = ("Mn", "Me", "Cf")
 
@@ -70,12 +73,19 @@ def cell_width(text: str) -> int:
 
     Source: Unicode's East Asian width, as terminals follow it (UAX 11); checked with Python 3.11, Unicode 14.
     """
-    if text.isascii():
+    if text.isascii() or not _ODD.search(text):
         return len(text)
     return sum(
         0 if unicodedata.category(character) in _NO_WIDTH else 1 + (unicodedata.east_asian_width(character) in _WIDE)
         for character in text
     )
+
+
+def spaced(text: str, beside: str) -> str:
+    """The text with another character beside each wide one."""
+    if text.isascii() or not _ODD.search(text):
+        return text
+    return "".join(character + beside * (cell_width(character) - 1) for character in text)
 
 
 def padded(text: str, width: int, align: str) -> str:

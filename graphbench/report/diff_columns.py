@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from graphbench.analysis.diff_fusions import FusionDiffRow
 from graphbench.analysis.diff_gaps import GapDiffRow
@@ -13,7 +13,7 @@ from graphbench.analysis.diff_totals import DiffTotal
 from graphbench.analysis.roofline import OVER
 from graphbench.report.column import Column
 from graphbench.report.gaps_table import SHORT_PHASES
-from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_source, shorten_tail
+from graphbench.report.names import shorten_head, shorten_kernel_of_kind, shorten_phase, shorten_source, shorten_tail
 from graphbench.units import format_bytes
 
 
@@ -74,12 +74,30 @@ TOTAL_COLUMNS: tuple[Column[DiffTotal], ...] = (
     Column(name="reason", key="reason", kind="text", get=lambda row: row.reason, shown="csv"),
 )
 
+LEAVE: Final = (
+    "before_bytes",
+    "after_bytes",
+    "other_work",
+    "calls_before",
+    "calls_after",
+    "before_count",
+    "after_count",
+    "source",
+    "before_limit",
+    "after_limit",
+    "ratio",
+    "phase",
+    "nodes",
+    "change",
+)
+"""Columns by how little they matter where lines are narrow: what stays says what changed, and by how much."""
+
 DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
     Column(name="node", key="name", kind="text", get=lambda row: row.name),
     Column(name="node before", key="name_before", kind="text", get=lambda row: row.name_before, shown="csv"),
     Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
-    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_head),
+    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_phase),
     Column(name="change", key="change", kind="text", get=lambda row: row.change, shown="several", shrink=5),
     Column(name="before", key="before", kind="time", get=lambda row: row.before_ns, marks=_repeat_mark),
     *_TIMES[1:],
@@ -101,7 +119,7 @@ DIFF_COLUMNS: tuple[Column[DiffRow], ...] = (
 
 FUSION_DIFF_COLUMNS: tuple[Column[FusionDiffRow], ...] = (
     Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
-    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_head),
+    Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="several", shorten=shorten_phase),
     Column(name="fusion", key="change", kind="text", get=lambda row: row.change, shrink=6),
     Column(
         name="kernels before",

@@ -18,6 +18,7 @@ from graphbench.report.diff_columns import (
     FUSION_DIFF_COLUMNS,
     GAP_DIFF_COLUMNS,
     GROUP_DIFF_COLUMNS,
+    LEAVE,
     TOTAL_COLUMNS,
 )
 from graphbench.report.diff_words import (
@@ -30,7 +31,7 @@ from graphbench.report.diff_words import (
     reason_lines,
     rule_line,
 )
-from graphbench.report.grid import Drawn, build, draw, wrap
+from graphbench.report.grid import build, draw_lines, wrap
 from graphbench.units import count_text
 
 RowT = TypeVar("RowT")
@@ -61,7 +62,7 @@ def render_diff(
         UsageError: `top` is below 1.
     """
     lines = [*conditions(result), ""]
-    lines += [_draw(TOTAL_COLUMNS, result.totals, width)] if result.totals else ["no whole run was measured"]
+    lines += _draw(TOTAL_COLUMNS, result.totals, width) if result.totals else ["no whole run was measured"]
     shown_by = group_by or ("op_type" if result.devices is not None else None)
     if shown_by is not None:
         lines += _groups(result, shown_by, top, width)
@@ -97,7 +98,7 @@ def _nodes(result: Diff, top: int | None, width: int, *, every: bool) -> list[st
     rows = list(result.rows) if every else changed(result.rows)
     shown = by_change(rows, top)
     lines = [_title("Nodes", shown, rows)]
-    lines += [_draw(DIFF_COLUMNS, shown, width)] if shown else []
+    lines += _draw(DIFF_COLUMNS, shown, width) if shown else []
     lines += [hidden_line(result.rows, rows, "node")]
     if any(row.repeats for row in shown):
         lines.append(REPEATS)
@@ -110,7 +111,7 @@ def _fusions(result: Diff, top: int | None, width: int, *, every: bool) -> list[
     rows = list(result.fusions) if every else changed(result.fusions)
     shown = by_change(rows, top)
     lines = [_title("Fusions", shown, rows, "; isolated, all calls")]
-    lines += [_draw(FUSION_DIFF_COLUMNS, shown, width)] if shown else []
+    lines += _draw(FUSION_DIFF_COLUMNS, shown, width) if shown else []
     lines += [hidden_line(result.fusions, rows, "fusion")]
     return ["", *(line for line in lines if line)]
 
@@ -123,7 +124,7 @@ def _gaps(result: Diff, top: int | None, width: int, *, every: bool) -> list[str
     shown = by_change(rows, top)
     reasons = Counter(row.reason for row in result.gaps if row.reason)
     lines = [_title("Gap ops", shown, rows, f"; {GAPS_ABOUT}")]
-    lines += [_draw(GAP_DIFF_COLUMNS, shown, width)] if shown else []
+    lines += _draw(GAP_DIFF_COLUMNS, shown, width) if shown else []
     lines += [hidden_line(result.gaps, rows, "gap op")]
     lines += [f"– {clean(reason)}: {count_text(times, 'gap op')}" for reason, times in reasons.items()]
     return ["", *(line for line in lines if line)]
@@ -133,7 +134,7 @@ def _groups(result: Diff, by: DiffGroupBy, top: int | None, width: int) -> list[
     rows, total = group_diff(result, by)
     shown = rows if top is None else rows[:top]
     drawn = [*shown, total]
-    return ["", _title(f"By {by}", shown, rows), _draw(GROUP_DIFF_COLUMNS, drawn, width), limits_explained(drawn)]
+    return ["", _title(f"By {by}", shown, rows), *_draw(GROUP_DIFF_COLUMNS, drawn, width), limits_explained(drawn)]
 
 
 def _title(what: str, shown: Sequence[object], rows: Sequence[object], about: str = "") -> str:
@@ -143,5 +144,5 @@ def _title(what: str, shown: Sequence[object], rows: Sequence[object], about: st
     return f"{what} ({count}{about})"
 
 
-def _draw(columns: Sequence[Column[RowT]], rows: Sequence[RowT], width: int) -> Drawn:
-    return draw(build(columns, rows, wide=False), width)
+def _draw(columns: Sequence[Column[RowT]], rows: Sequence[RowT], width: int) -> list[str]:
+    return draw_lines(build(columns, rows, wide=False, leave=LEAVE), width)

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from graphbench.analysis.fold_choice import FOLD_ABOVE, FOLD_CHOICES, FoldChoice, worth_folding
+from graphbench.analysis.fold_choice import FOLD_ABOVE, FoldChoice, worth_folding
 from graphbench.analysis.folding import Fold, Layers
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.views import NodeRow, verdict_grain_ns
-from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord
 from graphbench.report.column import Column, sort_keys
-from graphbench.report.folded_columns import folded_fusion_columns, folded_node_columns
+from graphbench.report.folded_columns import folded_fusion_columns, folded_legend, folded_node_columns
 
 RowT = TypeVar("RowT")
 
@@ -26,18 +25,14 @@ class FoldedTable(Generic[RowT]):
     columns: tuple[Column[Fold[RowT]], ...]
     keys: Mapping[str, Callable[[Fold[RowT]], object]]
 
+    @property
+    def unfolded(self) -> int:
+        """Rows that the folds stand for."""
+        return sum(fold.count for fold in self.folds)
 
-def checked_fold(choice: str, *, wide: bool) -> FoldChoice:
-    """What `fold` asks for: by itself no table is folded of which all columns are wanted, since most are of one row.
-
-    Raises:
-        UsageError: no such choice.
-    """
-    known = next((known for known in FOLD_CHOICES if known == choice), None)
-    if known is None:
-        hint = f"fold {', '.join(FOLD_CHOICES[:-1])} or {FOLD_CHOICES[-1]}"
-        raise UsageError(f"cannot fold {choice!r}", hint=hint, subject="fold")
-    return "never" if wide and known == "auto" else known
+    def legend(self, drawn: str) -> str:
+        """What the columns of the drawn table are."""
+        return folded_legend(drawn)
 
 
 def folded_nodes(

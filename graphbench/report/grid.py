@@ -43,12 +43,17 @@ def build(
         grid.headers.append(f"{column.name}\n{in_unit}" if in_unit else column.name)
         grid.aligns.append(column.align)
         grid.words.append(column.word + "." * column.name.endswith("."))
-        grid.leave.append(leave.index(column.key) if column.key in leave and not wide else None)
+        grid.leave.append(_rank(column, leave, wide))
         grid.shrink.append(column.shrink if column.kind == "text" else None)
         grid.shorten.append(column.shorten if column.kind == "text" else None)
         for line, cell in zip(grid.rows, cell_texts(column, rows, values, unit), strict=True):
             line.append(cell)
     return grid
+
+
+def _rank(column: Column[RowT], leave: Sequence[str], wide: bool) -> int | None:
+    """When a column leaves: never where all are wanted, unless it is a picture of another."""
+    return leave.index(column.key) if column.key in leave and not (wide and column.name) else None
 
 
 def shown_values(

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from graphbench.plaintext import clean_lines
+from graphbench.report.cells import spaced
 
 BOLD: Final = "1"
 RED: Final = "31"
@@ -41,6 +42,7 @@ _VERDICT = re.compile(r"(?<= )(faster|slower)(?=: )")
 _COUNTS: Final = ("nodes: ", "fusions: ")
 _WARNING: Final = "warning:"
 _CONTINUED: Final = "  "
+_BESIDE: Final = "\x00"
 
 
 class _Span(NamedTuple):
@@ -57,8 +59,9 @@ def paint(text: str) -> str:
     Args:
         text: a report as `grid.wrap` makes it. Control characters in it are replaced first, however they came there.
     """
-    lines = clean_lines(text).split("\n")
-    return "\n".join(_painted(lines))
+    # A column of characters is one of the screen only with something beside each wide one; no text has this character.
+    lines = [spaced(line, _BESIDE) for line in clean_lines(text).split("\n")]
+    return "\n".join(_painted(lines)).replace(_BESIDE, "")
 
 
 def _painted(lines: Sequence[str]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.fold_choice import FoldChoice
+from graphbench.analysis.fold_choice import FoldChoice, checked_fold
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.fusion_totals import fusion_totals
 from graphbench.analysis.gaps import gap_lines, gap_rows
@@ -28,8 +28,6 @@ from graphbench.report.break_lines import break_lines
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
 from graphbench.report.columns import LEAVE as FUSIONS_LEAVE
-from graphbench.report.folded_columns import folded_legend
-from graphbench.report.folded_tables import FoldedTable, checked_fold, folded_fusions, folded_nodes
 from graphbench.report.fusion_lines import fusion_lines
 from graphbench.report.gaps_table import EAGER_TITLE, GAP_COLUMNS, GAP_LINE_COLUMNS, TITLE, draw_by_place
 from graphbench.report.gaps_table import LEAVE as GAPS_LEAVE
@@ -72,6 +70,8 @@ from graphbench.units import format_duration, format_percent
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from graphbench.report.folded_tables import FoldedTable
 
 RowT = TypeVar("RowT")
 LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
@@ -177,13 +177,17 @@ class _Tables:
         """The per-node table of those asked for, its marks explained, and why times and limits are missing."""
         many = len(record.regions) > 1
         keys = node_sort_keys()
-        folded = folded_nodes(record, asked, self._fold, self._sorts_as_well(keys))
         without, title = self._without(record, rows), "Nodes, isolated"
+        folded = None
+        if self._fold != "never":  # imported here: it takes longer than drawing a small report
+            from graphbench.report.folded_tables import folded_nodes
+
+            folded = folded_nodes(record, asked, self._fold, self._sorts_as_well(keys))
         if folded is None:
             columns = self._drawn(node_columns(rows), asked, "share", lambda row: row.node.isolated)
             lines = self._table(title, columns, asked, keys, without, NODES_LEAVE)
         else:
-            lines = self._folded(title, folded, "share", len(asked), without, NODES_LEAVE)
+            lines = self._folded(title, folded, "share", without, NODES_LEAVE)
         lines += legend(rows, many=many, wide=self._wide)
         lines += _reasons([(row_name(row, many), row.reason) for row in rows if row.reason])
         lines += _reasons(_without_backward(record, rows))
@@ -201,13 +205,16 @@ class _Tables:
         many = len(record.regions) > 1
         title = "Fusions: a kernel's time against its nodes' eager time"
         keys = sort_keys(FUSION_COLUMNS, "all_calls_fused_p50")
-        layered = folded_fusions(record, listed, self._fold, self._sorts_as_well(keys))
-        without = self._without(record, rows)
+        layered, without = None, self._without(record, rows)
+        if self._fold != "never":
+            from graphbench.report.folded_tables import folded_fusions
+
+            layered = folded_fusions(record, listed, self._fold, self._sorts_as_well(keys))
         if layered is None:
             columns = self._drawn(FUSION_COLUMNS, listed, "in_graph", lambda row: row.device.measurement)
             lines = self._table(title, columns, listed, keys, without, FUSIONS_LEAVE)
         else:
-            lines = self._folded(title, layered, "in_graph", len(listed), without, FUSIONS_LEAVE)
+            lines = self._folded(title, layered, "in_graph", without, FUSIONS_LEAVE)
         lines += _left_out(unowned, [row for row in rows if row.phase == "backward"])
         lines += legend(rows, many=many, wide=self._wide)
         lines += balance_lines(record.regions, found.divided, self.digest)
@@ -300,15 +307,14 @@ class _Tables:
         title: str,
         table: FoldedTable[RowT],
         barred: str,
-        unfolded: int,
         without: tuple[str, ...],
         leave: tuple[str, ...],
     ) -> list[str]:
         """A table of repeated layers, and what its columns are."""
-        note = f"folded from {unfolded}; --fold never shows all"
+        note = f"folded from {table.unfolded}; --fold never shows all"
         columns = self._drawn(table.columns, table.folds, barred)
         lines = self._table(title, columns, table.folds, table.keys, without, leave, note)
-        return [*lines, folded_legend(lines[1])]
+        return [*lines, table.legend(lines[1])]
 
     def _drawn(
         self,

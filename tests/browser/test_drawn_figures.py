@@ -11,10 +11,10 @@ from graphbench.records import ProfileRecord
 from graphbench.report.html.page import profile_page
 from graphbench.report.html.render import render_page
 from tests.browser.opened import OpenedPage, PageOpener
+from tests.figure_samples import HOSTILE, hostile
 from tests.recorded import recorded_profile
 from tests.samples import cpu_profile
 from tests.step_samples import training_step
-from tests.unit.test_figures import HOSTILE, hostile
 
 
 @functools.cache

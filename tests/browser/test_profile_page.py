@@ -336,3 +336,43 @@ def test_texts_stand_out_from_what_is_under_them(open_page: PageOpener, scheme: 
     assert [entry for entry in texts if entry[2] < 4.5] == []
     marks = ["eager", "unfused", "fused", "gap", "idle", "host", *(f"cat-{number}" for number in range(1, 9))]
     assert [entry for entry in page.script(CONTRAST, marks, ["surface"]) if entry[2] < 3] == []
+
+
+def test_a_click_on_a_row_leaves_it_where_it_is(page: OpenedPage) -> None:
+    row = f"{NODES} tbody tr:nth-child(5)"
+    page.script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", page.find(row))
+    before = page.script("return arguments[0].getBoundingClientRect().top", page.find(row))
+    page.find(f"{row} a").click()
+    page.wait(lambda: page.find("#detail").is_displayed())
+    after = page.script("return arguments[0].getBoundingClientRect().top", page.find(row))
+    assert abs(after - before) < 40
+
+
+def test_an_address_that_names_no_row_opens_nothing(open_page: PageOpener, written: str) -> None:
+    for fragment in ("row=r0/no-such-node", "row=%", "row=__proto__", "row=constructor"):
+        page = open_page(written, fragment=fragment)
+        page.wait(lambda page=page: page.script("return document.documentElement.dataset.ready") == "true")
+        assert not page.find("#detail").is_displayed(), fragment
+        assert page.errors() == [], fragment
+
+
+def test_a_list_of_columns_closes_when_one_clicks_elsewhere(page: OpenedPage) -> None:
+    page.click(f"{NODES} .columns summary")
+    assert page.find(f"{NODES} .choices").is_displayed()
+    page.click("h1")
+    assert not page.find(f"{NODES} .choices").is_displayed()
+
+
+def test_a_folded_table_is_made_when_it_is_opened(page: OpenedPage) -> None:
+    assert page.find_all("#groups-op_type tbody tr") == []
+    page.click("#groups-op_type summary")
+    page.wait(lambda: page.find_all("#groups-op_type tbody tr"))
+    page.script("document.querySelector('#groups-op_type tbody a').click()")
+    page.wait(lambda: page.texts("#detail .kind") == ["group"])
+    assert page.errors() == []
+
+
+def test_a_point_of_a_picture_selects_its_row(page: OpenedPage, record: ProfileRecord) -> None:
+    identity = kernel_id(record.regions[0], record.regions[0].kernels[0])
+    page.script("document.dispatchEvent(new CustomEvent('graphbench:select', { detail: arguments[0] }))", identity)
+    open_row(page, identity)

@@ -124,3 +124,10 @@ def test_bars_are_the_first_to_leave() -> None:
     text = TableReporter().render(repeated(), width=72, blocks=True)
     assert "█" not in text
     assert "no room for: " not in text
+
+
+def test_of_a_wide_table_only_bars_may_leave() -> None:
+    wide = TableReporter().render(repeated(), width=100, wide=True, blocks=True)
+    assert "█" not in wide[wide.index("Nodes, isolated") : wide.index("Fusions")].replace("█▁", "")
+    assert "no room for" not in wide
+    assert "module" in wide

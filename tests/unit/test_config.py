@@ -187,7 +187,7 @@ def test_the_flags_that_the_file_must_never_set_are_refused() -> None:
     assert named | {"worker", "output-dir", "force", "output"} <= REFUSED.keys()
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", cli.commands(), ids=lambda command: command.name)
 def test_no_flag_that_names_a_file_or_code_may_be_set(command: Any) -> None:
     """A flag that is added later fails here until somebody has decided."""
     parser = argparse.ArgumentParser()

@@ -44,7 +44,7 @@ def test_an_unknown_page_is_an_error_that_names_those_there_are(capsys: pytest.C
     assert "how-it-measures" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", cli.commands(), ids=lambda command: command.name)
 def test_every_command_has_a_page(command: cli.Command[object]) -> None:
     assert command.name in pages()
 
@@ -71,7 +71,7 @@ def test_flags_that_a_page_names_exist(file: Path) -> None:
     assert named - flags() - OF_PYTEST == set()
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", cli.commands(), ids=lambda command: command.name)
 def test_a_commands_page_names_all_its_flags_or_the_page_that_does(command: cli.Command[object]) -> None:
     parser = cli.Parser(prog=command.name)
     command.prepare_parser(parser)

@@ -141,3 +141,23 @@ def test_text_grows_with_the_profile_and_not_faster() -> None:
 def test_an_option_is_refused() -> None:
     with pytest.raises(UsageError, match="the dot report takes no option 'sort'"):
         REPORTERS["dot"].render(profile(), sort="p50")
+
+
+def layers() -> ProfileRecord:
+    """Two layers, and a kernel that works for one and only reads of the other."""
+    roles = (executes("b"), NodeRole(node="a", role="contributes"))
+    kernels = [kernel("first", 1.0, roles=(executes("a"),)), kernel("second", 1.0, handle=1, roles=roles)]
+    nodes = [node("a", 1.0, module="layers.0"), node("b", 1.0, module="layers.1", inputs=("a",))]
+    return profile(region(nodes, kernels), region([node("c", 1.0)], key="r1"))
+
+
+def test_chosen_nodes_bring_the_kernels_that_work_for_them_and_nothing_else() -> None:
+    text = REPORTERS["dot"].render(layers(), select=("layers.0",))
+    assert re.findall(r'^ +"([^"]+)" \[', text, re.MULTILINE) == ["r0/node/a", "r0/forward/first:0"]
+    assert re.findall(r'^ +"([^"]+)" -> "([^"]+)"', text, re.MULTILINE) == [("r0/node/a", "r0/forward/first:0")]
+    assert "cluster_r1" not in text
+
+
+def test_a_pattern_that_means_no_node_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"select 'layers\.7': no node, op type, module or kernel matches"):
+        REPORTERS["dot"].render(layers(), select=("layers.7",))

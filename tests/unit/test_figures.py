@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,8 @@ from graphbench.analysis.summary import summary
 from graphbench.records import InputRecord, ProfileRecord
 from graphbench.report.html.figures import diff_figures, profile_figures, scaling_figures
 from graphbench.report.html.model import Figure
-from tests.factories import executes, kernel, node, profile, region, spec
+from tests.factories import profile, spec
+from tests.figure_samples import hostile, strings
 from tests.recorded import recorded_profile
 from tests.samples import cpu_profile, gpu_profile
 from tests.step_samples import training_step
@@ -29,13 +29,6 @@ PROFILES = {
     "step": training_step(),
     "recorded": recorded_profile(),
 }
-HOSTILE = '<b>x</b> & <a href="https://example.org">y</a> %{x}'
-
-
-def hostile() -> ProfileRecord:
-    """A node, a module, a kernel and a source line that try to be markup."""
-    nodes = [node(HOSTILE, 10.0, module=f"{HOSTILE}.a"), node("relu", 5.0, module="b", op_type=HOSTILE)]
-    return profile(region(nodes, [kernel(HOSTILE, 5.0, roles=(executes(HOSTILE), executes("relu")))]))
 
 
 def sized(record: ProfileRecord, size: int) -> ProfileRecord:
@@ -57,18 +50,6 @@ every_figure = pytest.mark.parametrize("figure", FIGURES.values(), ids=FIGURES)
 
 def of(record: ProfileRecord) -> dict[str, Figure]:
     return {figure.id: figure for figure in profile_figures(record)}
-
-
-def strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every text of a figure with the name of the entry that it stands in."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, dict):
-        for name, entry in value.items():
-            yield from strings(entry, name)
-    elif isinstance(value, (list, tuple)):
-        for entry in value:
-            yield from strings(entry, key)
 
 
 def painted(value: Any) -> Any:

@@ -51,7 +51,10 @@ def test_small_groups_are_one_bar_and_lose_no_time() -> None:
 
 def test_paths_are_cut_where_that_leaves_few_enough_modules() -> None:
     nodes = [node(f"op_{i}", 10.0, module=f"{'ab'[i % 2]}.part{i}") for i in range(SHOWN + 4)]
-    assert labels(module_figure(profile(region(nodes)))) == ["a", "b"]
+    figure = module_figure(profile(region(nodes)))
+    assert labels(figure) == ["a", "b"]
+    assert figure is not None
+    assert "Paths are cut after 1 part." in figure.caption
 
 
 def test_one_module_alone_is_no_picture() -> None:

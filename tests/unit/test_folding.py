@@ -309,3 +309,12 @@ def test_a_hostile_module_is_shown_and_folds_nothing_apart() -> None:
     text = "\n".join(table(profile(region(nodes)), fold="always"))
     assert "\x1b" not in text
     assert "folded from 2" in text
+
+
+@pytest.mark.parametrize(("sort", "first"), [("each", "up_proj"), ("count", "norm"), ("node", "embedding")])
+def test_folds_are_sorted_by_columns_of_their_own(sort: str, first: str) -> None:
+    lines = table(repeated(), fold="always", sort=sort)
+    start = next(index for index, line in enumerate(lines) if line.startswith("Nodes, isolated"))
+    assert f"sorted by {sort}, folded" in lines[start]
+    assert first in lines[start + 4]
+    assert any(line.startswith("Nodes, isolated (22, sorted by ") for line in table(repeated(), sort=sort))

@@ -18,13 +18,13 @@ def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", cli.commands(), ids=lambda command: command.name)
 def test_every_command_has_examples_and_shows_them(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert any(example[0] != "#" for example in command.examples)
     assert all(f"\n  {example}\n" in help_of(command.name, capsys) for example in command.examples)
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", cli.commands(), ids=lambda command: command.name)
 def test_help_fits_into_80_columns(
     command: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -490,7 +490,7 @@ def test_export_writes_a_list_that_run_reads(tmp_path: Path, capsys: pytest.Capt
     [
         (["--format", "op-list", "--row", "linear"], "--row with --format op-list"),
         (["--format", "op-list", "--backward"], "--backward with --format op-list"),
-        (["--select", "x"], "--select with --format repro: it is for --format op-list"),
+        (["--select", "x"], "--select with --format repro: it is for --format op-list or dot"),
         ([], "--format repro without --row"),
     ],
 )

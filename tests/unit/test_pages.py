@@ -62,7 +62,7 @@ def test_configuration_is_taken(block: Block, tmp_path: Path) -> None:
     assert parsed.defaults is not None
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", cli.commands(), ids=lambda command: command.name)
 def test_every_example_of_a_help_is_a_command_line(command: Any) -> None:
     for example in command.examples:
         for call in graphbench_calls(example):

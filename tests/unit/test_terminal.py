@@ -17,8 +17,9 @@ import pytest
 
 from graphbench import cli, document
 from graphbench.analysis.diff import diff
+from graphbench.analysis.group_by import DiffGroupBy
 from graphbench.api import Profile
-from graphbench.cli import terminal
+from graphbench.cli import common, terminal
 from graphbench.cli.common import ViewOptions
 from graphbench.cli.output import OutputOptions, deliver
 from graphbench.cli.terminal import ColorChoice, terminal_width, wants_color
@@ -56,7 +57,8 @@ def stand_on(monkeypatch: pytest.MonkeyPatch) -> Stand:
             monkeypatch.delenv(name, raising=False)
         for name, value in {"COLUMNS": str(columns or 0), **environment}.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(terminal, "is_terminal", lambda: columns is not None)
+        for module in (terminal, common):
+            monkeypatch.setattr(module, "is_terminal", lambda: columns is not None)
 
     return stand
 
@@ -172,6 +174,14 @@ def test_a_report_file_has_neither_colours_nor_the_terminals_width(
     assert plain(printed) == TableReporter().render(gpu_profile(), width=130, **ON_SCREEN)
 
 
+def test_a_report_file_has_every_row(stand_on: Stand, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_on(130, NO_COLOR="1")
+    view = ViewOptions(top=None, sort=None, wide=False, group_by=None, depth=None)
+    deliver(Profile(repeated(20)), OutputOptions(output_dir=tmp_path, force=False, strict=False), view)
+    assert (tmp_path / "report.txt").read_text(encoding="utf-8") == TableReporter().render(repeated(20))
+    assert "folded from 102" in capsys.readouterr().out
+
+
 def test_a_report_file_is_as_wide_as_was_asked_for(stand_on: Stand, tmp_path: Path) -> None:
     stand_on(130)
     view = ViewOptions(top=None, sort=None, wide=False, group_by=None, depth=None, width=90)
@@ -204,6 +214,20 @@ def test_verdicts_are_coloured_in_their_column_only() -> None:
         f"faster  \x1b[{RED}mslower\x1b[0m",
         "slower  –",
     ]
+
+
+def test_wide_characters_keep_no_row_from_its_colours() -> None:
+    rows = [
+        "graphbench profile",
+        "",
+        "Nodes (2)",
+        "name    verdict",
+        "------  -------",
+        "层归一  faster",
+        "slower  slower",
+    ]
+    painted = paint("\n".join(rows)).split("\n")
+    assert painted[5:] == [f"层归一  \x1b[{GREEN}mfaster\x1b[0m", f"slower  \x1b[{RED}mslower\x1b[0m"]
 
 
 def test_headings_are_bold_and_a_warning_is_yellow_to_its_last_line() -> None:
@@ -309,6 +333,14 @@ def test_what_the_output_cannot_encode_is_shown_by_its_like(saved: Path, encodin
 def test_no_line_of_a_report_is_wider_than_the_terminal(make: Callable[[], ProfileRecord], width: int) -> None:
     lines = TableReporter().render(make(), width=width, **ON_SCREEN).splitlines()
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("group_by", [None, "module"])
+def test_no_table_of_a_comparison_is_wider_than_the_terminal(width: int, group_by: DiffGroupBy | None) -> None:
+    before, after = recorded_profile(), repeated()
+    text = render_diff(diff(before, after), top=None, width=width, every=True, group_by=group_by)
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_below_the_least_width_rows_are_cut_and_that_is_said() -> None:

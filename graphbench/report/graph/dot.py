@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from graphbench.analysis.graph import profile_graph
+from graphbench.analysis.graph import PHASES, profile_graph
+from graphbench.analysis.matching import meant
 from graphbench.analysis.views import source_text
 from graphbench.plaintext import clean
-from graphbench.records import Phase, ProfileRecord, RegionRecord
+from graphbench.records import ProfileRecord, RegionRecord
 from graphbench.report.base import RenderOptions, check_options
 from graphbench.report.names import shorten_kernel_of_kind, shorten_tail
 from graphbench.units import format_duration, format_ratio
@@ -45,9 +46,10 @@ _NAME_WIDTH: Final = 40
 
 
 class DotReporter:
-    """Nodes and kernels by region and phase, with their times and, as edges, data flow and roles.
+    """Nodes and kernels by region and phase, with their times and, as edges, data flow and roles; takes `select`.
 
-    Post-grad nodes are left out: GraphML has them. What Graphviz cannot lay out any more is still a file that it reads.
+    Post-grad nodes are left out: GraphML has them. Of a training step with hundreds of nodes `dot` finds no layout in
+    minutes: `select` nodes of one layer, which brings the kernels that work for them, or let `sfdp` lay it out.
     """
 
     suffix = ".dot"
@@ -58,10 +60,27 @@ class DotReporter:
         Source: the DOT language and `escString`, graphviz.org, checked with Graphviz 2.43.
 
         Raises:
-            UsageError: an option: this format takes none.
+            UsageError: another option, or a pattern that means no node.
         """
-        check_options("dot", options, ())
-        return "\n".join(_lines(record, profile_graph(record))) + "\n"
+        check_options("dot", options, ("select",))
+        graph = profile_graph(record)
+        graph.remove_nodes_from(set(graph) - _shown(record, graph, options.get("select", ())))
+        return "\n".join(_lines(record, graph)) + "\n"
+
+
+def _shown(record: ProfileRecord, graph: networkx.DiGraph[str], select: Sequence[str]) -> set[str]:
+    """The nodes that are meant, and the kernels that do more for them than read them; without patterns, all."""
+    if not select:
+        return {vertex for vertex, what in graph.nodes(data="what") if what != "post-grad node"}
+    every = [(region, node) for region in record.regions for node in region.nodes]
+    nodes = {f"{region.key}/node/{node.name}" for region, node in meant(every, select, option="select")}
+    kernels = {
+        kernel
+        for node in nodes
+        for kernel, facts in graph[node].items()
+        if graph.nodes[kernel]["what"] == "kernel" and facts["relation"] != "contributes"
+    }
+    return nodes | kernels
 
 
 def quoted(text: str, *, newline: str = "\\n") -> str:
@@ -82,25 +101,26 @@ def _lines(record: ProfileRecord, graph: networkx.DiGraph[str]) -> Iterator[str]
     for region in record.regions:
         yield from _cluster(region, graph, largest_ns)
     for source, target, facts in graph.edges(data=True):
-        if not _is_post_grad(graph, source) and not _is_post_grad(graph, target):
-            yield f"  {quoted(source)} -> {quoted(target)} [{_edge(facts['relation'])}];"
+        yield f"  {quoted(source)} -> {quoted(target)} [{_edge(facts['relation'])}];"
     yield "}"
 
 
 def _cluster(region: RegionRecord, graph: networkx.DiGraph[str], largest_ns: float) -> Iterator[str]:
     """A region: its nodes, and beside them the kernels of its forward and backward."""
+    nodes = [key for key in (f"{region.key}/node/{node.name}" for node in region.nodes) if key in graph]
+    kernels = [kernel for kernel in region.kernels if f"{region.key}/{kernel.key}" in graph]
+    if not nodes and not kernels:
+        return
     where = source_text(region.location)
     yield f"  subgraph {quoted(f'cluster_{region.key}')} {{"
     yield f"    label={quoted(f'{region.key}  {where}'.rstrip())}; style=rounded;"
-    for node in region.nodes:
-        yield f"    {_vertex(f'{region.key}/node/{node.name}', graph, largest_ns)}"
-    phases: tuple[Phase, ...] = ("forward", "backward")
-    for phase in phases:
-        kernels = [f"{region.key}/{kernel.key}" for kernel in region.kernels if kernel.phase == phase]
-        if kernels:
+    yield from (f"    {_vertex(key, graph, largest_ns)}" for key in nodes)
+    for phase in PHASES:
+        keys = [f"{region.key}/{kernel.key}" for kernel in kernels if kernel.phase == phase]
+        if keys:
             yield f"    subgraph {quoted(f'cluster_{region.key}_{phase}')} {{"
             yield f"      label={quoted(f'{phase}: kernels')}; style=dashed;"
-            yield from (f"      {_vertex(key, graph, largest_ns)}" for key in kernels)
+            yield from (f"      {_vertex(key, graph, largest_ns)}" for key in keys)
             yield "    }"
     yield "  }"
 
@@ -145,7 +165,3 @@ def _time_ns(graph: networkx.DiGraph[str], vertex: str) -> float | None:
     facts = graph.nodes[vertex]
     time_ns: float | None = facts.get("fused_ns") if facts["what"] == "kernel" else facts.get("isolated_ns")
     return time_ns
-
-
-def _is_post_grad(graph: networkx.DiGraph[str], vertex: str) -> bool:
-    return bool(graph.nodes[vertex]["what"] == "post-grad node")

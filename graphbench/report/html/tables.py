@@ -107,6 +107,7 @@ def _column(entry: _Valued[RowT], rows: Sequence[RowT], unit: TimeUnit, *, hidde
         values=_plain(entry.values),
         texts=tuple(cell_texts(column, rows, entry.briefs, unit)),
         unit=column_unit(column, unit),
+        help=f"in CSV: {column.csv_name}",
         hidden=hidden,
         order=() if column.order is None else _plain([column.order(row) for row in rows]),
         filter=_filter(column.key, entry.values),

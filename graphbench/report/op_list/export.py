@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from graphbench.analysis.matching import folded, is_meant, unmatched
+from graphbench.analysis.matching import meant
 from graphbench.analysis.op_list import holds_ops
 from graphbench.analysis.views import source_text
 from graphbench.errors import UsageError
@@ -73,13 +73,7 @@ def _selected(record: ProfileRecord, select: Sequence[str]) -> Iterator[tuple[Re
         UsageError: a pattern means none.
     """
     every = [(region, node) for region in record.regions for node in region.nodes if node.kind == "compute"]
-    fold = folded(node for _, node in every)
-    for pattern in select:
-        if not any(is_meant(pattern, region.key, node, fold) for region, node in every):
-            raise unmatched(pattern, [node for _, node in every], fold, option="select")
-    for region, node in every:
-        if not select or any(is_meant(pattern, region.key, node, fold) for pattern in select):
-            yield region, node
+    yield from meant(every, select, option="select")
 
 
 def _op_name(region: RegionRecord, node: NodeRecord, record: ProfileRecord, number: int) -> str:

@@ -27,11 +27,11 @@ from graphbench.report.html.figures.drawing import (
 from graphbench.report.html.model import Figure
 from graphbench.units import count_text, format_ratio
 
-SHOWN: Final = 20
+SHOWN: Final = 28
 STEPS: Final = 12
 """Groups that a waterfall shows one by one."""
 BAR: Final = 0.38
-_ROW_HEIGHT: Final = 30
+_ROW_HEIGHT: Final = 26
 _WORDS: Final[dict[DiffGroupBy, str]] = {"module": "module", "op_type": "op type"}
 
 

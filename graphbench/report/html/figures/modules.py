@@ -93,12 +93,14 @@ def module_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure
     digest = digest or Digest()
     rows, total = group_rows(record, "module", digest=digest)
     deepest = max((row.group.count(".") + 1 for row in rows), default=1)
+    cut = ""
     for depth in range(deepest - 1, 0, -1):
         if len(rows) <= SHOWN:
             break
-        cut, _ = group_rows(record, "module", depth=depth, digest=digest)
-        rows = cut if len(cut) > 1 else rows
-    return _figure("modules", "module", rows, total) if len(rows) > 1 else None
+        fewer, _ = group_rows(record, "module", depth=depth, digest=digest)
+        if len(fewer) > 1:
+            rows, cut = fewer, f" Paths are cut after {count_text(depth, 'part')}."
+    return _figure("modules", "module", rows, total, cut) if len(rows) > 1 else None
 
 
 def op_type_figure(record: ProfileRecord, digest: Digest | None = None) -> Figure | None:
@@ -107,7 +109,7 @@ def op_type_figure(record: ProfileRecord, digest: Digest | None = None) -> Figur
     return _figure("op_types", "op type", rows, total)
 
 
-def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow) -> Figure | None:
+def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow, cut: str = "") -> Figure | None:
     whole = _Bar("total", (total,))
     if not whole.eager_ns and not whole.compiled_ns:
         return None
@@ -119,7 +121,7 @@ def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow) -> 
     return Figure(
         id=name,
         title=f"Before and after, by {word}",
-        caption=_caption(whole, word, compiled),
+        caption=_caption(whole, word, compiled, cut),
         traces=(*(_trace(side, bars, whole, scale) for side in sides), *([_ratios(bars, scale)] if compiled else [])),
         layout=_layout(bars, scale, longest_ns),
         totals_ns={"eager": whole.eager_ns or 0.0, **({"compiled": whole.compiled_ns or 0.0} if compiled else {})},
@@ -190,7 +192,7 @@ def _layout(bars: Sequence[_Bar], scale: TimeAxis, longest_ns: float) -> dict[st
     )
 
 
-def _caption(whole: _Bar, word: str, compiled: bool) -> str:
+def _caption(whole: _Bar, word: str, compiled: bool, cut: str) -> str:
     parts = [f"Eager: sums of the nodes' isolated medians, {duration(whole.eager_ns)} in all"]
     if compiled:
         parts.append(
@@ -199,7 +201,7 @@ def _caption(whole: _Bar, word: str, compiled: bool) -> str:
         )
     text = f"{'; '.join(parts)}. Bars of every {word} add up to these totals."
     if word == "module":
-        text += " Repeated layers are one bar (×n)."
+        text += f" Repeated layers are one bar (×n).{cut}"
     if whole.missing:
         text += f" !: {count_text(whole.missing, 'time')} of nodes and kernels missing; sums are of the others."
     return text

@@ -13,13 +13,15 @@
   let opener = null;
 
   graphbench.hashOf = (id) => PREFIX + encodeURIComponent(id);
+  // The row that an address names; somebody may have cut it.
   graphbench.idOf = function (hash) {
     try {
       return hash.startsWith(PREFIX) ? decodeURIComponent(hash.slice(PREFIX.length)) : null;
-    } catch (malformed) {
-      return null; // an address that somebody cut
+    } catch (cut) {
+      return null;
     }
   };
+  graphbench.opens = (id) => id !== undefined && Object.hasOwn(graphbench.data.details, id);
 
   // What a row is called in a link: nodes and kernels without their region where the page has one only.
   function nameOf(id) {
@@ -43,7 +45,7 @@
   }
 
   function link(id) {
-    if (!(id in graphbench.data.details)) {
+    if (!graphbench.opens(id)) {
       return element("span", { class: "plain" }, nameOf(id));
     }
     return element("button", { type: "button", "data-id": id, onclick: () => graphbench.show(id) }, nameOf(id));
@@ -183,7 +185,7 @@
   }
 
   graphbench.show = function (id, remember = true) {
-    if (id === current || !(id in graphbench.data.details)) {
+    if (id === current || !graphbench.opens(id)) {
       return;
     }
     if (current !== null && remember) {

@@ -89,6 +89,8 @@
     const id = graphbench.idOf(window.location.hash);
     if (id !== null) {
       graphbench.show(id);
+    } else if (window.location.hash === "") {
+      graphbench.close();
     }
   }
   window.addEventListener("hashchange", follow);
@@ -104,6 +106,15 @@
       if (box) {
         event.preventDefault();
         box.focus();
+      }
+    }
+  });
+
+  // A list of columns closes when one goes on elsewhere.
+  document.addEventListener("click", (event) => {
+    for (const list of document.querySelectorAll(".columns[open]")) {
+      if (!list.contains(event.target)) {
+        list.open = false;
       }
     }
   });
