@@ -20,9 +20,9 @@ from graphbench.analysis.diff import diff
 from graphbench.analysis.group_by import DiffGroupBy
 from graphbench.api import Profile
 from graphbench.cli import common, terminal
-from graphbench.cli.common import ViewOptions
 from graphbench.cli.output import OutputOptions, deliver
 from graphbench.cli.terminal import ColorChoice, terminal_width, wants_color
+from graphbench.cli.view import ViewOptions
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions
 from graphbench.report.diff_table import render_diff
