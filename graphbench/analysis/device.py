@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
@@ -14,7 +15,7 @@ BATCH_BELOW_NS = 20_000
 Size = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeviceFacts:
     """One measurement as the device saw it, worked out when asked for; `config` is that of a Triton kernel.
 
@@ -55,7 +56,7 @@ class DeviceFacts:
         """Median number of kernels a sample."""
         return self.digest.median(self.measurement, "n_kernels")
 
-    @property
+    @functools.cached_property
     def n_kernels_range(self) -> tuple[int, int] | None:
         """Fewest and most kernels of any sample."""
         counts = self.measurement.samples.n_kernels if self.measurement.samples else None
@@ -66,7 +67,7 @@ class DeviceFacts:
         """All device work, each kind of launch once, in order: kernels, copies and fills."""
         return self.measurement.device_kernels
 
-    @property
+    @functools.cached_property
     def main(self) -> DeviceKernel | None:
         """The first kernel; which one of several takes longest is not recorded."""
         return next((kernel for kernel in self.kernels if kernel.kind == "kernel"), None)

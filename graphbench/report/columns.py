@@ -44,7 +44,7 @@ def find_sort(text: str) -> str:
     nodes = (*NODE_COLUMNS, *TRAINING_NODE_COLUMNS)
     columns: list[Column[Any]] = [*nodes, *FUSION_COLUMNS, *GAP_COLUMNS, *LAUNCH_COLUMNS, *CONFIG_COLUMNS]
     columns += [*GROUP_COLUMNS, *GAP_LINE_COLUMNS]
-    shown = ["cost", *OF_FOLDS, *dict.fromkeys(column.word for column in columns if column.shown != "csv")]
+    shown = ["cost", *dict.fromkeys(column.word for column in columns if column.shown != "csv"), *OF_FOLDS]
     if word not in shown and word not in {column.key for column in columns}:
         near = difflib.get_close_matches(word, shown, n=3)
         meant = f"did you mean {' or '.join(near)}? " if near else ""

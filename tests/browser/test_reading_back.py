@@ -12,7 +12,7 @@ from graphbench.analysis.summary import summary
 from graphbench.report.overview import totals_table
 from graphbench.units import MISSING, format_number, format_percent, format_ratio
 from tests.browser.opened import OpenedPage, PageOpener
-from tests.browser.samples import compared, grown, many, page_of, recorded
+from tests.browser.samples import compared, grown, page_of, recorded
 
 NS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
 # All rows of a table, scrolled into being: by column key the text of each cell, and the unit of the column.
@@ -135,49 +135,3 @@ def test_the_first_rows_of_5000_are_there_and_the_others_come_as_one_scrolls(pag
     page.script("document.querySelector('#nodes-table .frame').scrollTop = 1e6")
     page.wait(lambda: len(page.find_all(f"{NODES} tbody tr")) > first)
     assert page.attribute(f"{NODES} table", "aria-rowcount") == "5001"
-
-
-def test_a_click_on_a_header_sorts_from_large_to_small_and_back(page: OpenedPage) -> None:
-    times = sorted((row.isolated_p50_ns or 0.0 for row in profile_rows(many()).nodes), reverse=True)
-    head = f"{NODES} thead th[data-key=isolated_p50]"
-    unit = page.texts(f"{head} .unit")[0]
-    page.click(f"{NODES} thead th[data-key=name] button")
-    assert page.texts(f"{NODES} tbody th")[:2] == ["node_0", "node_1"]
-    page.click(f"{head} button")
-    assert page.attribute(head, "aria-sort") == "descending"
-    assert [bare(row["isolated_p50"]) for row in read(page, "nodes-table")[0]] == [written(t, unit) for t in times]
-    page.click(f"{head} button")
-    assert page.attribute(head, "aria-sort") == "ascending"
-    assert bare(page.texts(f"{NODES} tbody td.time")[0]) == written(times[-1], unit)
-
-
-def test_words_and_choices_filter_and_the_counter_says_how_many_are_left(page: OpenedPage) -> None:
-    page.type(f"{NODES} .words", "node_499")
-    assert page.texts(f"{NODES} .counter") == ["11 of 5,000 rows"]
-    assert set(page.texts(f"{NODES} tbody th")) == {"node_499", *(f"node_499{digit}" for digit in range(10))}
-    page.script(
-        "const box = document.querySelector('#nodes-table select[data-filter=op_type]');"
-        "box.value = '=mul'; box.dispatchEvent(new Event('change'))"
-    )
-    names = page.texts(f"{NODES} tbody th")
-    assert set(names) == {"node_499", "node_4990", "node_4993", "node_4996", "node_4999"}
-    page.type(f"{NODES} .words", "nobody is called so")
-    assert page.texts(f"{NODES} .counter") == ["0 of 5,000 rows"]
-
-
-def test_a_node_leads_to_its_kernel_and_back(open_page: PageOpener) -> None:
-    page = open_page(page_of("recorded"))
-    row = next(row for row in profile_rows(recorded()).nodes if len(row.node.fate.kernels) == 1)
-    node, kernel = f"{row.region}/{row.name}", f"{row.region}/{row.node.fate.kernels[0]}"
-    page.script("graphbench.show(arguments[0])", node)
-    page.wait(lambda: page.attribute("#detail", "data-shows") == node)
-    link = next(one for one in page.find_all("#detail .links button") if one.get_dom_attribute("data-id") == kernel)
-    page.click(link)
-    page.wait(lambda: page.attribute("#detail", "data-shows") == kernel)
-    assert page.attribute("#fusions-table tr.selected th a", "href").endswith(page.driver.current_url.partition("#")[2])
-    assert page.find_all("#detail pre")
-    back = next(one for one in page.find_all("#detail .links button") if one.get_dom_attribute("data-id") == node)
-    page.click(back)
-    page.wait(lambda: page.attribute("#detail", "data-shows") == node)
-    page.click("#detail .back")
-    page.wait(lambda: page.attribute("#detail", "data-shows") == kernel)

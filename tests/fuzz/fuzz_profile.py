@@ -1,6 +1,6 @@
 """Looks for profiles that crash their reader, with atheris (coverage-guided). Needs no torch.
 
-    python -m venv fuzzing && fuzzing/bin/pip install atheris networkx tabulate
+    python -m venv fuzzing && fuzzing/bin/pip install atheris networkx
     fuzzing/bin/python tests/fuzz/fuzz_profile.py -max_total_time=300
 
 Run from the repository's root. Arguments are libFuzzer's; a folder named last keeps what was found between runs. It

@@ -6,6 +6,7 @@
   const PREFIX = "#row=";
   const NUMBERED = /^(step|break|opportunity)\//; // ids that say nothing
   const MOST_LINKS = 40;
+  const MOST_LINES = 6;
   const KINDS = { gap: "gap op", break: "graph break", other: "" };
   const panel = document.getElementById("detail");
   const trail = [];
@@ -36,10 +37,16 @@
     return element("section", {}, element("h3", {}, title), ...children);
   }
 
+  // Many lines are opened on demand.
+  function folded(text) {
+    const lines = text.split("\n").length;
+    return lines > MOST_LINES ? element("details", {}, element("summary", {}, `${lines} lines`), text) : text;
+  }
+
   function facts(pairs) {
     const list = element("dl", { class: "facts" });
     for (const [name, text] of pairs) {
-      list.append(element("div", {}, element("dt", {}, name), element("dd", {}, text)));
+      list.append(element("div", {}, element("dt", {}, name), element("dd", {}, folded(text))));
     }
     return list;
   }
