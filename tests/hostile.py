@@ -225,6 +225,12 @@ def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]
     yield "what if", lambda: str(what_if(record, "*"))
 
 
+def files(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What is written of a profile for programs to open, by name."""
+    for name in ("html", "graphml", "dot", "model-explorer-graph", "model-explorer"):
+        yield name, partial(REPORTERS[name].render, record)
+
+
 def comparisons(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:
     """Everything that is printed of two profiles, by name."""
     yield "diff", lambda: render_diff(diff(before, after))

@@ -99,6 +99,18 @@ def test_a_node_links_to_its_backward_and_its_fusions_and_these_to_it(result: Di
     assert ids["relu", "backward"] not in nodes
 
 
+def test_a_node_that_is_gone_is_not_the_backward_of_one_that_was_added_with_its_name() -> None:
+    before, after = (
+        profile(region([node("conv", steady(10.0)), node("act", steady(5.0), op_type=kind, outputs=(spec(size),))]))
+        for kind, size in (("relu", 4), ("softmax", 9))
+    )
+    result = diff(before, after)
+    named = [row for row in result.rows if row.name == "act"]
+    assert sorted(row.change for row in named) == ["added", "gone"]
+    heads = {head for detail in diff_page(result).details.values() for head, _ in detail.links}
+    assert "its backward" not in heads
+
+
 def test_every_row_has_a_detail_and_every_link_leads_to_one(result: Diff) -> None:
     page = diff_page(result)
     rows = [identity for section in page.sections for entry in section.tables for identity in entry.ids]

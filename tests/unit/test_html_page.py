@@ -8,12 +8,12 @@ import pytest
 
 from graphbench.analysis.gaps import gap_rows
 from graphbench.analysis.generated_code import RegionCode
-from graphbench.measurements import SourceLine
-from graphbench.records import OP_LIST_REGION, FusionRefusal, GeneratedCode, ProfileRecord, Traffic
+from graphbench.measurements import SourceLine, TimerName
+from graphbench.records import OP_LIST_REGION, FusionRefusal, GeneratedCode, ProfileRecord, Side, Traffic
 from graphbench.report.html.details import OF_KERNEL, OF_NODE
-from graphbench.report.html.model import Detail, Page, Section, Table, gap_id, kernel_id, node_id
+from graphbench.report.html.model import Detail, Page, Section, Table, Tile, gap_id, kernel_id, node_id
 from graphbench.report.html.page import profile_page
-from tests.factories import FAILED, executes, kernel, node, profile, region, steady
+from tests.factories import FAILED, ceilings, cpu_run, executes, kernel, node, profile, region, steady, worked
 from tests.recorded import recorded_profile
 from tests.step_samples import eager_step, training_step
 
@@ -242,3 +242,47 @@ def test_a_place_of_the_step_leads_to_what_ran_there(page: Page, record: Profile
     ]
     assert links(page.details["place/r0/forward"])["kernels"] == tuple(ran)
     assert ran
+
+
+def tile(page: Page, label: str) -> Tile:
+    return next(entry for entry in section(page, "summary").tiles if entry.label == label)
+
+
+def half_explained(timer: TimerName) -> Page:
+    """A kernel of 600 ns in a run of 1000 ns."""
+    ran = steady(600.0, timer=timer)
+    run = replace(cpu_run([ran], wrapper_ns=400.0), timer=timer)
+    made = kernel("k", 500.0, roles=(executes("relu"),), in_graph=ran)
+    return profile_page(profile(region([node("relu", 900.0)], [made], forward=Side(run=run)), timer=timer))
+
+
+def test_the_tile_of_coverage_says_all_that_its_line_does() -> None:
+    made = tile(half_explained("wallclock"), "kernel time attributed")
+    assert made.value == "100.00 %"
+    assert made.note == "1 kernel, 0 unattributed, 0 dropped, of which 40.0 % between kernels (wrapper)"
+
+
+def test_of_events_the_tile_of_coverage_tells_what_is_labelled_and_claims_no_more() -> None:
+    page = half_explained("cuda-events")
+    assert not [entry for entry in section(page, "summary").tiles if entry.label == "kernel time attributed"]
+    made = tile(page, "kernel time labelled")
+    assert made.value == "60.00 %"
+    assert made.note == "1 row; cuda-events cannot tell whether the other 40.0 % was idle or unlabelled work"
+
+
+def test_kernels_faster_than_their_limit_are_not_told_as_if_they_could_be() -> None:
+    made = kernel("k", worked(steady(1000.0), 0, 0), traffic=(Traffic(buffer="b", read_bytes=1000),))
+    fast, slow = (
+        profile_page(profile(region([node("relu", 2000.0)], [made]), ceilings=ceilings(gb_per_s=rate, launch_ns=1.0)))
+        for rate in (0.5, 5.0)
+    )
+    assert tile(slow, "of the device's limit").note == "200.0 ns at the limit, of 1 of 1 timed kernels"
+    assert tile(fast, "of the device's limit").note == (
+        "2.000 µs at the limit, of 1 of 1 timed kernels; faster than at the limit, which cannot be: see suspicious"
+    )
+
+
+def test_a_region_without_a_time_is_no_node_of_its_name() -> None:
+    skipped = replace(region([node("r0", FAILED)]), status="skipped", reason="not run")
+    found = table(profile_page(profile(skipped)), "not-measured")
+    assert found.ids == ("", "r0/r0")

@@ -63,7 +63,10 @@ def measured_section(found: Findings) -> Section:
 
 
 def _row_id(entry: NotMeasured) -> str:
-    return kernel_id(entry.region, entry.row) if entry.what == "kernel" else node_id(entry.region, entry.row)
+    """The row that a click shows; none of regions, runs and post-grad nodes, which may have the name of a node."""
+    if entry.what == "kernel":
+        return kernel_id(entry.region, entry.row)
+    return node_id(entry.region, entry.row) if entry.what in ("node", "eager backward") else ""
 
 
 def environment_section(found: Findings) -> Section:
