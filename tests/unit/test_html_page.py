@@ -282,6 +282,15 @@ def test_kernels_faster_than_their_limit_are_not_told_as_if_they_could_be() -> N
     )
 
 
+def test_a_path_that_is_no_utf_8_is_an_id_that_an_address_can_hold() -> None:
+    source = SourceLine(file="caf\udce9.py", line=3)
+    nodes = [replace(node("conv", 10.0), source=source), node("caf\udce9", 20.0, module="caf\udce9")]
+    page = profile_page(profile(region(nodes, [kernel("k\udce9", 5.0, roles=(executes("conv"),))])))
+    assert "group/source/caf\\udce9.py:3" in page.details
+    ids = [*page.details, *(entry for part in page.sections for made in part.tables for entry in made.ids)]
+    assert all(entry.encode() for entry in ids if entry)
+
+
 def test_a_region_without_a_time_is_no_node_of_its_name() -> None:
     skipped = replace(region([node("r0", FAILED)]), status="skipped", reason="not run")
     found = table(profile_page(profile(skipped)), "not-measured")
