@@ -34,7 +34,7 @@ def gap_id(row: int) -> str:
 
 
 def addressed(name: str) -> str:
-    """A name as an id: half a character, as in a path that is no UTF-8, is written out, since no address can hold it."""
+    """A name as an id. Half a character, as in a path that is no UTF-8, is written out: no address can hold it."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
