@@ -203,6 +203,13 @@ def test_the_environment_tells_every_option_and_input() -> None:
     assert (facts["torch"], facts["cache"], facts["timer"]) == ("2.13.0", "warm", "wallclock")
 
 
+def test_the_policy_tells_every_digit() -> None:
+    made = small()
+    policy = replace(made.policy, measure_ms=1234567.5, warmup_ms=25.0, noise=0.01)
+    facts = dict(section(profile_page(replace(made, policy=policy)), "environment").facts)
+    assert (facts["measure ms"], facts["warmup ms"], facts["noise"]) == ("1234567.5", "25", "0.01")
+
+
 def test_code_shows_no_character_that_a_reader_could_not_see() -> None:
     made = small()
     entry = replace(made.regions[0].kernels[0], line=1)
