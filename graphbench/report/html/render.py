@@ -45,7 +45,6 @@ def render_page(page: Page) -> str:
         "figures": {figure.id: _figure_data(figure) for figure in drawn},
         "details": details,
         "starts": store.starts,
-        "plotly": bool(drawn) or store.has_samples,
     }
     template = _environment().get_template("page.html")
     return str(
@@ -57,14 +56,14 @@ def render_page(page: Page) -> str:
             theme=_read("theme.js"),
             data=script_json(data),
             chunks=store.chunks(),
-            plotly=_plotly() if data["plotly"] else "",
+            plotly=_plotly() if drawn or store.has_samples else "",
         )
     )
 
 
 def _figure_data(figure: Figure) -> dict[str, Any]:
-    told = {"id": figure.id, "title": figure.title, "caption": figure.caption}
-    return {**told, "traces": list(figure.traces), "layout": figure.layout}
+    head = {"id": figure.id, "title": figure.title, "caption": figure.caption}
+    return {**head, "traces": list(figure.traces), "layout": figure.layout}
 
 
 def told(line: str) -> tuple[str, str, str]:
