@@ -55,7 +55,9 @@ def check_equal(found: Table, columns: Any, rows: Any) -> None:
     assert found.columns
     for made in found.columns:
         expected = [known[made.key].get(row) for row in rows]
-        assert [value or None for value in made.values] == [value or None for value in expected], made.key
+        assert [None if value == "" else value for value in made.values] == [
+            None if value == "" else value for value in expected
+        ], made.key
 
 
 def test_every_value_of_every_table_is_that_of_the_comparison(result: Diff) -> None:

@@ -203,6 +203,13 @@ def test_the_environment_tells_every_option_and_input() -> None:
     assert (facts["torch"], facts["cache"], facts["timer"]) == ("2.13.0", "warm", "wallclock")
 
 
+def test_the_policy_tells_every_digit() -> None:
+    made = small()
+    policy = replace(made.policy, measure_ms=1234567.5, warmup_ms=25.0, noise=0.01)
+    facts = dict(section(profile_page(replace(made, policy=policy)), "environment").facts)
+    assert (facts["measure ms"], facts["warmup ms"], facts["noise"]) == ("1234567.5", "25", "0.01")
+
+
 def test_code_shows_no_character_that_a_reader_could_not_see() -> None:
     made = small()
     entry = replace(made.regions[0].kernels[0], line=1)
@@ -280,6 +287,15 @@ def test_kernels_faster_than_their_limit_are_not_told_as_if_they_could_be() -> N
     assert tile(fast, "of the device's limit").note == (
         "2.000 µs at the limit, of 1 of 1 timed kernels; faster than at the limit, which cannot be: see suspicious"
     )
+
+
+def test_a_path_that_is_no_utf_8_is_an_id_that_an_address_can_hold() -> None:
+    source = SourceLine(file="caf\udce9.py", line=3)
+    nodes = [replace(node("conv", 10.0), source=source), node("caf\udce9", 20.0, module="caf\udce9")]
+    page = profile_page(profile(region(nodes, [kernel("k\udce9", 5.0, roles=(executes("conv"),))])))
+    assert "group/source/caf\\udce9.py:3" in page.details
+    ids = [*page.details, *(entry for part in page.sections for made in part.tables for entry in made.ids)]
+    assert all(entry.encode() for entry in ids if entry)
 
 
 def test_a_region_without_a_time_is_no_node_of_its_name() -> None:

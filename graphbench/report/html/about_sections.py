@@ -113,7 +113,7 @@ def _value(field_name: str, value: object) -> str:
         return clean(", ".join(map(str, value)))
     if field_name.endswith("_bytes") and isinstance(value, int):
         return format_bytes(value)
-    return f"{value:g}" if isinstance(value, float) else clean(str(value))
+    return clean(str(value).removesuffix(".0") if isinstance(value, float) else str(value))
 
 
 def _inputs(record: ProfileRecord) -> Iterator[tuple[str, str]]:

@@ -20,17 +20,22 @@ Filter = Literal["", "choice", "any"]
 
 def node_id(region: RegionRecord | str, node: NodeRecord | str) -> str:
     """How a node is named on a page and in its links: `r0/conv1`."""
-    return f"{_name(region, 'key')}/{_name(node, 'name')}"
+    return addressed(f"{_name(region, 'key')}/{_name(node, 'name')}")
 
 
 def kernel_id(region: RegionRecord | str, kernel: KernelRecord | str) -> str:
     """How a kernel is named on a page and in its links: `r0/forward/triton_poi_fused_relu_0:3`."""
-    return f"{_name(region, 'key')}/{_name(kernel, 'key')}"
+    return addressed(f"{_name(region, 'key')}/{_name(kernel, 'key')}")
 
 
 def gap_id(row: int) -> str:
     """How a gap op is named: by its position in `StepRecord.rows`."""
     return f"step/{row}"
+
+
+def addressed(name: str) -> str:
+    """A name as an id. Half a character, as in a path that is no UTF-8, is written out: no address can hold it."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,7 @@
   }
 
   async function draw(place) {
+    near.unobserve(place);
     const figure = data.figures[place.dataset.figure];
     await graphbench.plotlyReady();
     await graphbench.drawFigure(place, figure);
@@ -53,13 +54,13 @@
   const near = new IntersectionObserver(
     (entries) => {
       for (const entry of entries.filter((each) => each.isIntersecting)) {
-        near.unobserve(entry.target);
         draw(entry.target);
       }
     },
     { rootMargin: "400px" },
   );
   document.querySelectorAll(".plot").forEach((place) => near.observe(place));
+  graphbench.drawAll = () => document.querySelectorAll(".plot:not([data-drawn])").forEach(draw);
 
   // Where one is: the section whose heading was passed last.
   const sections = [...document.querySelectorAll("main > section")];
@@ -92,6 +93,8 @@
   window.addEventListener("hashchange", follow);
   document.addEventListener("graphbench:select", (event) => graphbench.show(event.detail));
   follow();
+  // Whoever comes by the address of a row finds it in its table, too.
+  document.querySelector("tr.selected")?.scrollIntoView({ block: "center", inline: "start", behavior: "instant" });
 
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea") !== null;
