@@ -26,7 +26,7 @@ def html(name: str) -> str:
 def draw(page: OpenedPage, figure: str) -> str:
     """Bring a picture into view, wait until it is drawn, and give its selector."""
     where = f'.plot[data-figure="{figure}"]'
-    page.script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", where)
+    page.script("document.querySelector(arguments[0]).scrollIntoView({block: 'center', behavior: 'instant'})", where)
     page.wait(lambda: page.attribute(where, "data-drawn") == "true", f"{figure} is not drawn")
     return where
 
