@@ -200,12 +200,12 @@ def reading_scalars(joint: JointGraph) -> Iterator[None]:
 
     Source: `torch._functorch._aot_autograd.graph_compile._apply_tensorify_python_scalars`, which puts one node in the
     place of another, and `fx.GraphModule._set_replace_hook`, which tells of each: torch 2.11, 2.13 and 2.14. A torch
-    without the former is measured all the same: such nodes have no source then, and the report says so.
+    without either is measured all the same: such nodes have no source then, and the report says so.
     """
     from torch._functorch._aot_autograd import graph_compile
 
     given = getattr(graph_compile, _SCALARS, None)
-    if given is None:
+    if given is None or not hasattr(fx.GraphModule, "_set_replace_hook"):
         yield
         return
 

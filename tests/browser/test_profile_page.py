@@ -86,7 +86,7 @@ def sort_by(page: OpenedPage, table: str, key: str) -> str | None:
 
 
 def tables(page: Page) -> list[Table]:
-    return [table for section in page.sections for table in section.tables if not table.folded and table.columns]
+    return [table for section in page.sections for table in section.tables if not table.closed and table.columns]
 
 
 def test_the_page_loads_without_a_word_to_the_console_or_the_network(page: OpenedPage) -> None:
@@ -334,7 +334,7 @@ def test_texts_stand_out_from_what_is_under_them(open_page: PageOpener, scheme: 
     page = open_page(render_page(Page(title="t", lines=(), sections=())), prefers_color_scheme=scheme)
     texts: list[Any] = page.script(CONTRAST, ["text", "muted", "accent", "good", "bad"], ["page", "surface", "raised"])
     assert [entry for entry in texts if entry[2] < 4.5] == []
-    marks = ["eager", "unfused", "fused", "gap", "idle", "host", *(f"cat-{number}" for number in range(1, 9))]
+    marks = ["eager", "fused", "gap", "idle", "host", *(f"cat-{number}" for number in range(1, 9))]
     assert [entry for entry in page.script(CONTRAST, marks, ["surface"]) if entry[2] < 3] == []
 
 
@@ -363,7 +363,7 @@ def test_a_list_of_columns_closes_when_one_clicks_elsewhere(page: OpenedPage) ->
     assert not page.find(f"{NODES} .choices").is_displayed()
 
 
-def test_a_folded_table_is_made_when_it_is_opened(page: OpenedPage) -> None:
+def test_a_closed_table_is_made_when_it_is_opened(page: OpenedPage) -> None:
     assert page.find_all("#groups-op_type tbody tr") == []
     page.click("#groups-op_type summary")
     page.wait(lambda: page.find_all("#groups-op_type tbody tr"))

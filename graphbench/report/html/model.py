@@ -14,7 +14,7 @@ from graphbench.measurements import JsonValue
 from graphbench.records import KernelRecord, NodeRecord, RegionRecord
 from graphbench.report.column import Kind
 
-RowKind = Literal["node", "kernel", "gap", "break", "place", "group", "opportunity", "other"]
+RowKind = Literal["node", "kernel", "gap", "break", "place", "group", "opportunity"]
 Filter = Literal["", "choice", "any"]
 
 
@@ -65,7 +65,7 @@ class Table:
     """One table. `ids` name its rows for links and clicks; `sort` is the key of the column it comes sorted by.
 
     `head` is the key of the column that names a row, by default the first. `notes` explain its marks; `empty` is said
-    in the place of a table without rows. A `folded` table is opened on demand.
+    in the place of a table without rows. A `closed` table is opened on demand.
     """
 
     id: str
@@ -76,7 +76,7 @@ class Table:
     head: str = ""
     notes: tuple[str, ...] = ()
     empty: str = ""
-    folded: bool = False
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,7 @@ def _groups(found: Findings, by: GroupBy) -> Table:
         notes=(_total(total), *sums_legend(found.record, by, total)),
         without=() if found.compiled else OF_COMPILED,
         also=("limit",),
-        folded=by != "module",
+        closed=by != "module",
     )
 
 

@@ -31,12 +31,10 @@
   button.setAttribute("aria-pressed", String(document.documentElement.dataset.theme === "dark"));
   button.addEventListener("click", graphbench.toggleTheme);
 
-  // plotly is unpacked and run when the first picture is near.
+  // plotly is unpacked and run when the first picture is near; a page with pictures or samples has it.
   let plotly = null;
   graphbench.plotlyReady = function () {
-    if (plotly === null) {
-      plotly = data.plotly ? run() : Promise.resolve(false);
-    }
+    plotly ??= run();
     return plotly;
   };
   async function run() {
@@ -44,26 +42,25 @@
     const script = document.createElement("script");
     script.textContent = source;
     document.head.append(script);
-    return true;
   }
 
   async function draw(place) {
+    near.unobserve(place);
     const figure = data.figures[place.dataset.figure];
-    if (graphbench.drawFigure && (await graphbench.plotlyReady())) {
-      await graphbench.drawFigure(place, figure);
-      place.dataset.drawn = "true";
-    }
+    await graphbench.plotlyReady();
+    await graphbench.drawFigure(place, figure);
+    place.dataset.drawn = "true";
   }
   const near = new IntersectionObserver(
     (entries) => {
       for (const entry of entries.filter((each) => each.isIntersecting)) {
-        near.unobserve(entry.target);
         draw(entry.target);
       }
     },
     { rootMargin: "400px" },
   );
   document.querySelectorAll(".plot").forEach((place) => near.observe(place));
+  graphbench.drawAll = () => document.querySelectorAll(".plot:not([data-drawn])").forEach(draw);
 
   // Where one is: the section whose heading was passed last.
   const sections = [...document.querySelectorAll("main > section")];
@@ -96,6 +93,8 @@
   window.addEventListener("hashchange", follow);
   document.addEventListener("graphbench:select", (event) => graphbench.show(event.detail));
   follow();
+  // Whoever comes by the address of a row finds it in its table, too.
+  document.querySelector("tr.selected")?.scrollIntoView({ block: "center", inline: "start", behavior: "instant" });
 
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea") !== null;

@@ -79,9 +79,10 @@
       if (column.unit) {
         button.append(" ", element("span", { class: "unit" }, column.unit));
       }
+      const looks = column.isName ? `${column.kind} name` : column.kind;
       return element(
         "th",
-        { scope: "col", "aria-sort": state, "data-key": column.key, class: column.kind, title: column.help || null },
+        { scope: "col", "aria-sort": state, "data-key": column.key, class: looks, title: column.help || null },
         button,
       );
     }

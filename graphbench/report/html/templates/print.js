@@ -1,0 +1,28 @@
+// On paper nothing scrolls and all is light: every row of the tables that are open is there, and every picture.
+(function () {
+  "use strict";
+  const graphbench = window.graphbench;
+  const root = document.documentElement;
+  const idle = window.requestIdleCallback || ((act) => window.setTimeout(act, 200));
+  let theme = "";
+
+  // Printing waits for nothing, so plotly has to be unpacked before: when the browser has nothing else to do.
+  window.addEventListener("load", () => idle(() => graphbench.plotlyReady()), { once: true });
+
+  window.addEventListener("beforeprint", () => {
+    theme = root.dataset.theme;
+    if (theme !== "light") {
+      graphbench.applyTheme("light");
+    }
+    for (const table of graphbench.tables.filter((one) => one.body !== undefined)) {
+      table.fill(table.shown.length);
+    }
+    graphbench.drawAll();
+  });
+
+  window.addEventListener("afterprint", () => {
+    if (theme !== root.dataset.theme) {
+      graphbench.applyTheme(theme);
+    }
+  });
+})();
