@@ -16,7 +16,8 @@ from graphbench.units import TimeUnit
 
 RowT = TypeVar("RowT")
 CHOICES: Final = (
-    *("region", "phase", "kind", "op_type", "fate", "verdict", "bound", "place", "user_phase", "state", "arithmetic"),
+    *("region", "phase", "kind", "op_type", "fate", "change", "verdict", "bound", "place", "user_phase", "state"),
+    "arithmetic",
 )
 """Keys of columns of which people want one value only."""
 ANY: Final = ("reason", "warnings", "unfaithful", "suspicious", "host_bound")
