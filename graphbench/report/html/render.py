@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     import jinja2
 
 STYLES: Final = ("page.css", "table.css", "detail.css")
-SCRIPTS: Final = ("data.js", "column.js", "filters.js", "rows.js", "table.js", "detail.js", *FIGURE_SCRIPTS, "page.js", "print.js")
+SCRIPTS: Final = (
+    *("data.js", "column.js", "filters.js", "rows.js", "table.js", "detail.js"),
+    *(*FIGURE_SCRIPTS, "page.js", "print.js"),
+)
 POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
     "form-action 'none'"
