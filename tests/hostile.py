@@ -160,7 +160,7 @@ class Mutator:
             return draw.choice(TEXTS)
         if isinstance(old, (int, float)) and kind < 6:
             return draw.choice(NUMBERS)
-        return copy.deepcopy(draw.choice(self._alike[type(old)]))
+        return copy.deepcopy(draw.choice(self._alike.get(type(old), [old])))  # an earlier change put `old` there
 
 
 @cache

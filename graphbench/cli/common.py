@@ -161,7 +161,7 @@ def refuse_overwrite(files: Mapping[str, Path], *, force: bool) -> None:
     if existing and not force:
         raise UsageError(
             f"will not overwrite {', '.join(existing)}",
-            hint="choose another folder, or pass --force",
+            hint=f"choose another {'folder' if len(files) > 1 else 'name'}, or pass --force",
             subject=existing[0],
         )
 

@@ -45,6 +45,14 @@ def test_paper_is_light(open_page: PageOpener) -> None:
     assert page.script("return [...seen, document.documentElement.dataset.theme]") == ["light", "dark"]
 
 
+def test_paper_is_as_wide_as_the_pictures_and_the_screen_is_not_kept_so(open_page: PageOpener) -> None:
+    page = open_page(page_of("recorded"), width=1400)
+    page.script("window.seen = []; addEventListener('beforeprint', () => seen.push(document.body.style.minWidth))")
+    width = page.script("return document.documentElement.clientWidth")
+    printed(page)
+    assert page.script("return [...seen, document.body.style.minWidth]") == [f"{width}px", ""]
+
+
 @pytest.mark.parametrize("name", ["n0", f"n{ROWS - 1}"])
 def test_the_address_of_a_row_brings_it_into_view(open_page: PageOpener, name: str) -> None:
     page = open_page(long_page(), fragment="row=" + node_id("r0", name).replace("/", "%2F"))
@@ -63,3 +71,15 @@ def test_the_header_of_names_stays_above_them(open_page: PageOpener) -> None:
         "return [leftOf('thead th.name'), leftOf('tbody th'), frame.scrollLeft]"
     )
     assert (left, scrolled) == (of_names, 200)
+
+
+def test_no_column_lies_beyond_the_paper(open_page: PageOpener) -> None:
+    page = open_page(page_of("recorded"), width=1000)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    wide = page.script(
+        "return [...document.querySelectorAll('.frame table')].filter((table) => table.clientWidth > 0)"
+        ".map((table) => [table.offsetWidth - table.parentElement.clientWidth])"
+    )
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert wide
+    assert max(over for (over,) in wide) <= 0

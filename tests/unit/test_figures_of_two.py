@@ -42,7 +42,13 @@ def test_changes_lead_from_the_sum_before_to_the_sum_after() -> None:
     (trace,) = by_id(diff_figures(diff(of(100.0, 200.0), of(90.0, 260.0))))["change_module"].traces
     assert trace["measure"] == ["absolute", "relative", "relative", "total"]
     assert trace["x"] == [300.0, 60.0, -10.0, 350.0]
-    assert trace["text"] == ["300 ns", "+60.0 ns", "-10.0 ns", "350 ns"]
+    assert trace["text"] == ["300 ns", "+60.0 ns slower", "-10.0 ns unclear", "350 ns"]
+
+
+def test_a_change_within_the_noise_is_not_called_one() -> None:
+    (trace,) = by_id(diff_figures(diff(of(100.0, 2000.0), of(100.01, 2600.0))))["change_module"].traces
+    assert trace["text"][1] == "+600 ns slower"
+    assert trace["text"][2].endswith((" same", " unclear"))
 
 
 def test_of_many_changes_the_smallest_are_one_step_and_the_sum_stays() -> None:

@@ -57,6 +57,16 @@ def test_a_link_that_leads_nowhere_exists_and_is_kept_without_force(tmp_path: Pa
     assert link.is_symlink()
 
 
+@pytest.mark.parametrize(("names", "hint"), [(("a.html",), "choose another name"), (("a", "b"), "another folder")])
+def test_where_one_file_is_written_another_name_helps_and_of_several_another_folder(
+    tmp_path: Path, names: tuple[str, ...], hint: str
+) -> None:
+    (tmp_path / names[0]).write_text("old")
+    with pytest.raises(UsageError) as raised:
+        cli.common.refuse_overwrite({name: tmp_path / name for name in names}, force=False)
+    assert hint in (raised.value.hint or "")
+
+
 def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "report.txt"
     file.write_text("old")

@@ -127,7 +127,8 @@ def _waterfall(by: str, word: str, rows: Sequence[GroupDiffRow], whole: _Bar) ->
     start, end = _range(values)
     told = f"From the one to the other by the {min(len(bars), STEPS)} largest changes"
     told += ", and all others together" if len(bars) > STEPS else ""
-    told += f". The axis starts at {duration(start)}." if start else "."
+    told += ", with the verdict on each; its colour is the sign."
+    told += f" The axis starts at {duration(start)}." if start else ""
     return Figure(
         id=f"change_{by}",
         title=f"What changed, by {word}",
@@ -150,7 +151,8 @@ def _waterfall(by: str, word: str, rows: Sequence[GroupDiffRow], whole: _Bar) ->
 
 
 def _steps(entries: Sequence[_Bar], values: Sequence[float], whole: _Bar, scale: TimeAxis) -> Trace:
-    ends = [duration(whole.before_ns), *(_signed(value) for value in values[1:-1]), duration(whole.after_ns)]
+    steps = [f"{_signed(bar.delta_ns)} {bar.verdict}".rstrip() for bar in entries[1:-1]]
+    ends = [duration(whole.before_ns), *steps, duration(whole.after_ns)]
     changes: list[Any] = ["relative"] * (len(entries) - 2)
     return {
         "type": "waterfall",

@@ -18,9 +18,11 @@
       table.fill(table.shown.length);
     }
     graphbench.drawAll();
+    document.body.style.minWidth = `${root.clientWidth}px`; // the paper's scale is such that pictures fit
   });
 
   window.addEventListener("afterprint", () => {
+    document.body.style.minWidth = "";
     if (theme !== root.dataset.theme) {
       graphbench.applyTheme(theme);
     }

@@ -69,8 +69,9 @@
         widths[longest] -= 1;
       }
       columns.forEach((column, i) => (column.fitted = widths[i]));
-      this.widths.replaceChildren(...widths.map((width) => element("col", { style: `width:${width * CHARACTER}px` })));
-      this.table.style.minWidth = `${Math.floor(sum(widths) * CHARACTER)}px`;
+      const all = sum(widths);
+      this.widths.replaceChildren(...widths.map((width) => element("col", { style: `width:${(100 * width) / all}%` })));
+      this.table.style.minWidth = `${Math.floor(all * CHARACTER)}px`;
     }
 
     header(column) {
