@@ -6,7 +6,7 @@ They stand on the page's own background and take its colour, so that no theme ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from graphbench.plaintext import quoted
 
@@ -16,8 +16,6 @@ _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&
 _RULE: Final = "1px solid rgba(128,128,128,.4)"
 _CELL: Final = "padding:.15em .6em;background:none;border:0;vertical-align:top;text-align:"
 _TABLE: Final = "border-collapse:collapse;margin:.4em 0;font-variant-numeric:tabular-nums;color:inherit"
-
-Align = Literal["left", "right"]
 
 
 def text(value: str, limit: int = LONGEST) -> str:

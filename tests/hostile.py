@@ -160,7 +160,7 @@ class Mutator:
             return draw.choice(TEXTS)
         if isinstance(old, (int, float)) and kind < 6:
             return draw.choice(NUMBERS)
-        return copy.deepcopy(draw.choice(self._alike[type(old)]))
+        return copy.deepcopy(draw.choice(self._alike.get(type(old), [old])))  # an earlier change put `old` there
 
 
 @cache
@@ -223,6 +223,12 @@ def renderings(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]
     yield "json", partial(REPORTERS["json"].render, record)
     yield "trace", partial(TraceReporter().render, record)
     yield "what if", lambda: str(what_if(record, "*"))
+
+
+def files(record: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What is written of a profile for programs to open, by name."""
+    for name in ("html", "graphml", "dot", "model-explorer-graph", "model-explorer"):
+        yield name, partial(REPORTERS[name].render, record)
 
 
 def comparisons(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[str, Callable[[], str]]]:

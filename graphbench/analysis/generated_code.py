@@ -17,6 +17,7 @@ _END: Final = "'''"
 _CALLED: Final = re.compile(r"(?:^|=)\s*(\w+)(?:\.run)?\(")
 _MARK: Final = "[Provenance debug handles]"
 _STREAM: Final = re.compile(r"\s*stream\d+ = get_raw_stream\(")
+_LINES: Final = re.compile(r"\r\n|\r|\n")  # where Python counts a line: nowhere else, whatever `splitlines` says
 _MOST_LINES: Final = 400  # of a call; what is longer is no call
 
 
@@ -43,7 +44,7 @@ class RegionCode:
     """
 
     def __init__(self, region: RegionRecord) -> None:
-        self._graphs = {code.phase: _Graph(code.text.splitlines()) for code in region.code}
+        self._graphs = {code.phase: _Graph(_LINES.split(code.text.removesuffix("\n"))) for code in region.code}
 
     def of(self, kernel: KernelRecord) -> KernelCode | None:
         """A kernel's code; `None` where none was recorded, or not where it is called."""

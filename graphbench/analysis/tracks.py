@@ -108,7 +108,7 @@ def region_tracks(region: RegionRecord, digest: Digest | None = None) -> RegionT
     return RegionTracks(eager=eager, eager_backward=eager_backward, forward=forward, backward=backward, alone=alone)
 
 
-def step_track(step: StepRecord, rows: Iterable[int], digest: Digest | None = None, start_ns: int = 0) -> Track:
+def rows_track(step: StepRecord, rows: Iterable[int], digest: Digest | None = None, start_ns: int = 0) -> Track:
     """Lay rows of a step end to end, for a step without a timeline.
 
     Args:

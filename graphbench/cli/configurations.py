@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphbench.cli.common import EXIT_OK, EXIT_ROWS_FAILED, ViewOptions, emit, say, write_text
+from graphbench.cli.common import EXIT_OK, EXIT_ROWS_FAILED, emit, say, write_text
 from graphbench.cli.output import OutputOptions
+from graphbench.cli.view import ViewOptions
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.options import MeasureOptions
 from graphbench.report.base import DEFAULT_WIDTH

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from graphbench.cli.common import Command, ViewOptions, add_view_flags, pick
+from graphbench.cli.common import Command, pick
 from graphbench.cli.execution_flags import Execution
 from graphbench.cli.measure_flags import add_measure_flags, measure_options
 from graphbench.cli.output import OutputOptions, add_output_flags, deliver
+from graphbench.cli.view import ViewOptions, add_view_flags
 from graphbench.models.input_sets import InputSet
 from graphbench.models.inputs import InputSpec
 from graphbench.models.sources import ModelSource

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from graphbench.cli.common import ViewOptions, say
+from graphbench.cli.common import say
 from graphbench.cli.execution_flags import Execution
 from graphbench.cli.output import OutputOptions
+from graphbench.cli.view import ViewOptions
 from graphbench.errors import UsageError
 from graphbench.options import MeasureOptions, described
 from graphbench.runs.ledger import Ledger

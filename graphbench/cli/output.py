@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 from graphbench.cli.common import (
     EXIT_OK,
     EXIT_ROWS_FAILED,
-    ViewOptions,
     emit,
     failed_rows,
     folder,
-    predictions,
     refuse_overwrite,
     say,
     write_text,
 )
 from graphbench.cli.terminal import ColorChoice
+from graphbench.cli.view import ViewOptions, predictions
 from graphbench.errors import GraphbenchError, SetupError, UsageError
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.runs.series import PROFILE as PROFILE

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from graphbench.cli.code_flags import Code, check_named_again, code_of, resume_command
-from graphbench.cli.common import EXIT_INTERRUPTED, Command, Parser, ViewOptions, add_view_flags, pick, say
+from graphbench.cli.common import EXIT_INTERRUPTED, Command, Parser, pick, say
 from graphbench.cli.configurations import add_compare_flag, compare_job, parse_names
 from graphbench.cli.execution_flags import Execution, add_execution_flags, read_execution
 from graphbench.cli.input_flags import add_input_flags, read_input_sets
@@ -47,6 +47,7 @@ from graphbench.cli.running import (
     worker_of,
 )
 from graphbench.cli.series import Series, begin, files_of, measure_series
+from graphbench.cli.view import ViewOptions, add_view_flags
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.models.checkpoints import checkpoint_files
 from graphbench.models.input_sets import InputSet, labels

@@ -20,9 +20,10 @@ from types import FrameType
 from typing import Final, NoReturn
 
 from graphbench.cli.code_flags import BESIDE_RESUME, Code, not_beside_resume, resume_command
-from graphbench.cli.common import EXIT_INTERRUPTED, ViewOptions, emit, say, version
+from graphbench.cli.common import EXIT_INTERRUPTED, emit, say, version
 from graphbench.cli.config import IGNORE_FLAG
 from graphbench.cli.output import PROFILE
+from graphbench.cli.view import ViewOptions
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.runs.entries import Started

@@ -9,18 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from graphbench.cli.common import (
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_PIPE_CLOSED,
-    EXIT_ROWS_FAILED,
-    ViewOptions,
-    emit,
-    say,
-    write_text,
-)
+from graphbench.cli.common import EXIT_INTERRUPTED, EXIT_OK, EXIT_PIPE_CLOSED, EXIT_ROWS_FAILED, emit, say, write_text
 from graphbench.cli.output import PAGE, PROFILE, OutputOptions, write_page
 from graphbench.cli.running import RunDirectory, ended_in_order
+from graphbench.cli.view import ViewOptions
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.runs.journal import JOURNAL

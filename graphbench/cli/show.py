@@ -8,17 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from graphbench.cli.common import (
-    EXIT_OK,
-    Command,
-    ViewOptions,
-    add_view_flags,
-    emit,
-    pick,
-    predictions,
-    refuse_page_on_screen,
-)
+from graphbench.cli.common import EXIT_OK, Command, emit, pick, refuse_page_on_screen
 from graphbench.cli.output import PROFILE
+from graphbench.cli.view import ViewOptions, add_view_flags, predictions
 from graphbench.errors import UsageError
 from graphbench.report import FORMATS
 from graphbench.report.base import DEFAULT_WIDTH

@@ -34,8 +34,9 @@ EXTRAS: Final = (
     # Its modules are imported when they are asked for: the package alone would say nothing.
     Extra("transformers", "import transformers.models.gpt2.modeling_gpt2", "for --model hf:NAME"),
     Extra("safetensors", "import safetensors.torch", "for .safetensors files"),
-    Extra("plotly", "import plotly", "of the extra `html`"),
-    Extra("jinja2", "import jinja2", "of the extra `html`"),
+    Extra("plotly", "import plotly", "for pages: report.html, --format html"),
+    Extra("jinja2", "import jinja2", "for pages: report.html, --format html"),
+    Extra("pandas", "import pandas", "for to_pandas()"),
     Extra("ipython", "import IPython", "for %%graphbench"),
 )
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from torch import fx
 
 from graphbench.inductor.origins import DynamoGraphs, Lineage, Names, inputs_of, op_name
-from graphbench.provenance.rewrites import OUTPUT, stand_ins
+from graphbench.provenance.rewrites import OUTPUT, Replaced, made_for, stand_ins
 from graphbench.provenance.vanished import Traced, vanished
 from graphbench.put_back import replaced
 from graphbench.records import Fate, Phase
@@ -91,29 +91,27 @@ class JointGraph:
             self._by_number.setdefault(number, names)
         return known
 
-    def read_scalars(self, graph: fx.Graph) -> Callable[[], None] | None:
+    def read_scalars(self, graph: fx.Graph) -> Callable[[Replaced], None] | None:
         """Read the graph before AOTAutograd makes tensors of Python numbers.
 
         Where a graph is compiled for any value of a float, ops on it become ops on a tensor of no dimension, without
         any meta data.
 
         Returns:
-            To be called when that is done: notes where the new nodes come from. `None` for a graph that is not of this
-            region: Inductor traces the patterns that it looks for when it first needs them.
+            To be called when that is done, with the names of the nodes that were replaced and of what was put in the
+            place of each: notes where the new nodes come from. `None` for a graph that is not of this region: Inductor
+            traces the patterns that it looks for when it first needs them.
         """
         if not any(self._graphs.lineage_of(node).sources for node in graph.nodes):
             return None
         self.read(graph)
-        before, ops, numbers = dict(self._traced.inputs), dict(self._ops), dict(self._by_number)
+        before, numbers = dict(self._traced.inputs), dict(self._by_number)
         sources, differentiates = dict(self._traced.sources), dict(self._differentiates)
 
-        def compare() -> None:
+        def compare(replaced: Replaced) -> None:
             after = {node.name: inputs_of(node) for node in graph.nodes}
-            new_ops = {node.name: op_name(node) for node in graph.nodes}
-            for name, gone in stand_ins(before, after).items():
-                ran = tuple(node for node in gone if ops.get(node) != "_local_scalar_dense")  # .item(): on the host
-                like = tuple(node for node in ran if ops.get(node) == new_ops[name]) or ran
-                found = Lineage(_together(sources, like), _together(differentiates, like))
+            for name, gone in made_for(replaced, before, after).items():
+                found = Lineage(_together(sources, gone), _together(differentiates, gone))
                 self._of_scalars[name] = found._replace(differentiates=()) if found.sources else found
             self._numbers_of_scalars = numbers if self._of_scalars else {}
 
@@ -200,21 +198,27 @@ def _call_text(node: fx.Node) -> str:
 def reading_scalars(joint: JointGraph) -> Iterator[None]:
     """Let `joint` see what AOTAutograd makes of Python numbers, which it does before any pass can be asked for.
 
-    Source: `torch._functorch._aot_autograd.graph_compile._apply_tensorify_python_scalars`, torch 2.11, 2.13 and 2.14.
-    A torch without it is measured all the same: such nodes have no source then, and the report says so.
+    Source: `torch._functorch._aot_autograd.graph_compile._apply_tensorify_python_scalars`, which puts one node in the
+    place of another, and `fx.GraphModule._set_replace_hook`, which tells of each: torch 2.11, 2.13 and 2.14. A torch
+    without either is measured all the same: such nodes have no source then, and the report says so.
     """
     from torch._functorch._aot_autograd import graph_compile
 
     given = getattr(graph_compile, _SCALARS, None)
-    if given is None:
+    if given is None or not hasattr(fx.GraphModule, "_set_replace_hook"):
         yield
         return
 
     def see(module: fx.GraphModule) -> None:
-        compare = joint.noting(lambda: joint.read_scalars(module.graph))
-        given(module)
+        compare, gone = joint.noting(lambda: joint.read_scalars(module.graph)), dict[str, str]()
+
+        def note(old: fx.Node, new: str, user: fx.Node) -> None:
+            gone[old.name] = new
+
+        with module._set_replace_hook(note):
+            given(module)
         if compare is not None:
-            joint.noting(compare)
+            joint.noting(lambda: compare(gone))
 
     with replaced(graph_compile, _SCALARS, see):
         yield

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from graphbench.cli.common import Parser, ViewOptions, add_view_flags, emit, pick, positive_int
+from graphbench.cli.common import Parser, emit, pick, positive_int
 from graphbench.cli.measure_flags import add_measure_flags, measure_options
 from graphbench.cli.output import report_text
+from graphbench.cli.view import ViewOptions, add_view_flags
 from graphbench.errors import UsageError
 
 if TYPE_CHECKING:

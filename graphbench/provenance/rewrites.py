@@ -13,6 +13,8 @@ from graphbench.records import Phase
 OUTPUT = "output"
 Inputs = Mapping[str, Sequence[str]]
 """Node -> the nodes that it reads, in the order of its arguments, repeated where it reads one twice."""
+Replaced = Mapping[str, str]
+"""Node that is gone -> the node that was put in its place."""
 
 
 def stand_ins(
@@ -48,6 +50,30 @@ def stand_ins(
                 for new in _new(replacement, before, after):
                     found.setdefault(new, set()).update(gone)
     return {name: tuple(sorted(replaced, key=order.__getitem__)) for name, replaced in found.items()}
+
+
+def made_for(replaced: Replaced, before: Inputs, after: Inputs) -> dict[str, tuple[str, ...]]:
+    """For every new node, the nodes that it was made for, where a pass told which node it put in the place of which.
+
+    A node's place may be taken by several, of which the last is known; what two of them share was made for both.
+
+    Args:
+        replaced: what the pass told.
+        before: the graph before it.
+        after: the graph after it; nodes that it did not touch have kept their names.
+    """
+    ends = {new: old for old, new in replaced.items()}
+    found: dict[str, list[str]] = {}
+    for old in (name for name in before if name in replaced):
+        stack, seen = [replaced[old]], set[str]()
+        while stack:
+            current = stack.pop()
+            if current in seen or current in before or current not in after or ends.get(current, old) != old:
+                continue
+            seen.add(current)
+            found.setdefault(current, []).append(old)
+            stack.extend(after[current])
+    return {name: tuple(gone) for name, gone in found.items()}
 
 
 def _new(name: str, before: Inputs, after: Inputs) -> set[str]:

@@ -63,7 +63,7 @@ def _explained(step: StepSummary) -> str:
         between = "idle or unlabelled" if step.timer in EVENT_TIMERS else "wrapper"
         rest = f"rows {format_duration(step.rows_ns)} + {format_duration(step.wrapper_ns)} between them ({between})"
         noise = step.recording is not None and step.recording < 1 - CLOSE
-        if step.plain_ns is None or step.timer in EVENT_TIMERS or noise:
+        if not step.plain_ns or step.timer in EVENT_TIMERS or noise:
             return rest
         return f"{rest}; rows are {format_percent(step.rows_ns / step.plain_ns)} of the uninstrumented time"
     rows = f"rows explain {format_duration(step.rows_ns)} of device time, busy {format_duration(step.busy_ns)}"

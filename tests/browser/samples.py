@@ -28,6 +28,7 @@ def recorded() -> ProfileRecord:
 def hostile() -> ProfileRecord:
     """Everything that a user may name is markup, a quote, or a way out of a script element."""
     names = (HOSTILE, "</script><img src=x onerror=alert(2)>", "'\"><svg onload=alert(3)>", "${alert(4)}<!--<script>")
+    names += ("half of a character: \udcff",)
     nodes = [node(name, steady(1000.0 * (i + 1)), module=name, op_type=name) for i, name in enumerate(names)]
     nodes = [
         dataclasses.replace(entry, source=dataclasses.replace(entry.source, file=HOSTILE, code=HOSTILE))

@@ -42,16 +42,6 @@ while (walker.nextNode()) {
 }
 return [...found.values()];
 """
-COLOURS = """
-const context = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
-const style = getComputedStyle(document.documentElement);
-return Object.fromEntries(arguments[0].map((name) => {
-  context.fillStyle = style.getPropertyValue(`--${name}`);
-  context.fillRect(0, 0, 1, 1);
-  return [name, [...context.getImageData(0, 0, 1, 1).data]];
-}));
-"""
-DRAWN = ("eager", "unfused", "fused", "gap", "idle", "host", *(f"cat-{number}" for number in range(1, 9)))
 
 
 def luminance(color: list[int]) -> float:
@@ -88,14 +78,6 @@ def test_every_text_stands_out_from_what_is_behind_it(open_page: PageOpener, nam
         if contrast(entry["color"], entry["behind"]) < (LARGE_CONTRAST if entry["large"] else TEXT_CONTRAST)
     }
     assert weak == {}
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_what_is_drawn_stands_out_from_its_background(open_page: PageOpener, scheme: str) -> None:
-    page = open_page(page_of("grown"), prefers_color_scheme=scheme)
-    found = page.script(COLOURS, [*DRAWN, "surface"])
-    weak = {name: round(contrast(found[name], found["surface"]), 2) for name in DRAWN}
-    assert {name: value for name, value in weak.items() if value < LARGE_CONTRAST} == {}
 
 
 def accessibility_tree(page: OpenedPage) -> list[dict[str, Any]]:

@@ -12,14 +12,13 @@ from graphbench.report.html.page import profile_page
 from graphbench.report.html.render import render_page
 from tests.browser.opened import OpenedPage, PageOpener
 from tests.figure_samples import HOSTILE, hostile
-from tests.recorded import recorded_profile
 from tests.samples import cpu_profile
 from tests.step_samples import training_step
 
 
 @functools.cache
 def html(name: str) -> str:
-    records = {"training": training_step, "recorded": recorded_profile, "cpu": cpu_profile, "hostile": hostile}
+    records = {"training": training_step, "cpu": cpu_profile, "hostile": hostile}
     record: ProfileRecord = records[name]()
     return render_page(profile_page(record))
 
@@ -48,7 +47,7 @@ def click(page: OpenedPage, where: str, index: int = 0) -> None:
     ActionChains(page.driver).move_to_element(mark).pause(0.2).click().perform()
 
 
-@pytest.mark.parametrize("name", ["training", "recorded", "cpu"])
+@pytest.mark.parametrize("name", ["training", "cpu"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_picture_is_drawn_without_a_word_and_without_the_network(
     open_page: PageOpener, name: str, scheme: str

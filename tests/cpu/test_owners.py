@@ -274,3 +274,23 @@ def test_what_is_computed_with_a_float_that_may_have_any_value_has_its_node_and_
     differentiated = [part(kernel, "differentiates") for kernel in phase(region, "backward")]
     assert set().union(*computed) - {"add"} == set(fates)  # `by + 1` is the host's, and yet a part of the kernel
     assert {name for name in fates if not name.startswith("sub")} == set().union(*differentiated)
+
+
+def test_of_ops_on_floats_that_follow_each_other_each_is_where_it_is_computed() -> None:
+    def model(x: torch.Tensor, w: torch.Tensor, first: float, second: float) -> torch.Tensor:
+        shifted = x + first
+        moved = shifted + second
+        return torch.softmax(moved @ w, 0) + shifted
+
+    call = compiled(model)
+    for first, second in ((2.0, 3.0), (4.0, 5.0)):  # the second values compile it for any
+        call(torch.randn(64, 64), torch.randn(64, 64), first, second)
+    region = skipped(session.current().regions[-1], "only mapped")
+    before, product, behind = region.kernels
+    assert part(before, "executes") == {"shifted", "moved"}
+    assert part(product, "executes") == {"matmul"}
+    assert part(behind, "recomputes") == {"shifted"}
+    assert {node.name: node.fate.kind for node in region.nodes if node.name in ("shifted", "moved")} == {
+        "shifted": "split",
+        "moved": "fused",
+    }

@@ -8,8 +8,8 @@ import pytest
 
 from graphbench import cli, document
 from graphbench.api import Profile
-from graphbench.cli.common import ViewOptions
 from graphbench.cli.output import OutputOptions, deliver
+from graphbench.cli.view import ViewOptions
 from graphbench.errors import UsageError
 from graphbench.records import ProfileRecord, Side
 from tests.factories import cpu_run, executes, kernel, node, profile, region, steady

@@ -55,7 +55,9 @@ def check_equal(found: Table, columns: Any, rows: Any) -> None:
     assert found.columns
     for made in found.columns:
         expected = [known[made.key].get(row) for row in rows]
-        assert [value or None for value in made.values] == [value or None for value in expected], made.key
+        assert [None if value == "" else value for value in made.values] == [
+            None if value == "" else value for value in expected
+        ], made.key
 
 
 def test_every_value_of_every_table_is_that_of_the_comparison(result: Diff) -> None:
@@ -97,6 +99,18 @@ def test_a_node_links_to_its_backward_and_its_fusions_and_these_to_it(result: Di
     assert head == "nodes"
     assert ids["relu", "forward"] in nodes
     assert ids["relu", "backward"] not in nodes
+
+
+def test_a_node_that_is_gone_is_not_the_backward_of_one_that_was_added_with_its_name() -> None:
+    before, after = (
+        profile(region([node("conv", steady(10.0)), node("act", steady(5.0), op_type=kind, outputs=(spec(size),))]))
+        for kind, size in (("relu", 4), ("softmax", 9))
+    )
+    result = diff(before, after)
+    named = [row for row in result.rows if row.name == "act"]
+    assert sorted(row.change for row in named) == ["added", "gone"]
+    heads = {head for detail in diff_page(result).details.values() for head, _ in detail.links}
+    assert "its backward" not in heads
 
 
 def test_every_row_has_a_detail_and_every_link_leads_to_one(result: Diff) -> None:

@@ -84,3 +84,12 @@ def test_a_commands_page_names_all_its_flags_or_the_page_that_does(command: cli.
 def test_pages_that_a_page_refers_to_exist(file: Path) -> None:
     named = REFERRED.findall(file.read_text(encoding="utf-8"))
     assert [name for name in named if name not in pages()] == []
+
+
+def test_what_a_page_is_quoted_with_stands_on_it() -> None:
+    quoted = re.findall(r"(?<![*\w])\*([\w ]+)\*(?!\*)", (FOLDER / "html.md").read_text(encoding="utf-8"))
+    templates = "".join(
+        file.read_text(encoding="utf-8") for file in (ROOT / "graphbench/report/html/templates").iterdir()
+    )
+    assert quoted
+    assert [words for words in quoted if words not in templates] == []

@@ -161,3 +161,10 @@ def test_chosen_nodes_bring_the_kernels_that_work_for_them_and_nothing_else() ->
 def test_a_pattern_that_means_no_node_is_refused() -> None:
     with pytest.raises(UsageError, match=r"select 'layers\.7': no node, op type, module or kernel matches"):
         REPORTERS["dot"].render(layers(), select=("layers.7",))
+
+
+def test_names_that_differ_in_what_does_not_print_are_vertices_of_their_own() -> None:
+    text = render(profile(region([node("x\x00", 1.0), node("x\x01", 2.0, inputs=("x\x00",))])))
+    assert '"r0/node/x·" -> "r0/node/x·#2"' in text
+    assert 'label="x·\\n1.00 ns"' in line_of(text, '"r0/node/x·" [')
+    assert 'label="x·\\n2.00 ns"' in line_of(text, '"r0/node/x·#2" [')

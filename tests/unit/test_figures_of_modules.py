@@ -85,3 +85,11 @@ def test_views_that_cost_nothing_are_no_bar() -> None:
         profile(region([node("relu", 10.0), node("view", 0.0, kind="view", fate=Fate(kind="view"))]))
     )
     assert labels(figure) == ["relu"]
+
+
+def test_an_op_type_tells_how_many_nodes_it_has_and_not_in_how_many_modules() -> None:
+    nodes = [node(f"mul_{i}", 10.0, op_type="mul", module="block") for i in range(3)] + [node("exp", 5.0)]
+    figure = op_type_figure(profile(region(nodes)))
+    assert labels(figure) == ["mul  ×3", "exp"]
+    assert figure is not None
+    assert "×n: so many nodes." in figure.caption

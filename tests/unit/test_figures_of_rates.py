@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from graphbench.records import Traffic
 from graphbench.report.html.figures import roofline
+from graphbench.report.html.figures.drawing import duration
 from graphbench.report.html.figures.roofline import roofline_figure
 from graphbench.report.html.model import Figure
 from tests.factories import FAILED, ceilings, executes, kernel, node, post_grad, profile, region, steady, worked
@@ -58,6 +60,27 @@ def test_a_slanted_roof_ends_at_the_arithmetic_that_it_meets() -> None:
     assert copy["y"][1] == pytest.approx(2e12)
     assert copy["x"][1] == pytest.approx(2e12 / 300e9)
     assert flat["y"] == [2e12, 2e12]
+
+
+def test_the_line_of_the_shortest_kernel_tells_its_time_and_no_rate() -> None:
+    record = profile(
+        region([node("relu", worked(steady(100.0, timer="cupti"), 8, 8))], device="cuda:0"),
+        ceilings=ceilings(device="cuda:0"),
+    )
+    figure = roofline_figure(record)
+    assert figure is not None
+    (line,) = [trace for trace in figure.traces if "shortest" in trace.get("hovertext", "")]
+    (launch,) = [entry.value for entry in record.ceilings if entry.kind == "launch"]
+    assert line["hovertext"] == f"<b>shortest kernel</b><br>measured: {duration(launch)}"
+    assert line["y"][0] / line["x"][0] == pytest.approx(1e9 / launch)
+
+
+def test_a_kernel_called_several_times_tells_one_call_and_all() -> None:
+    made = kernel("k", worked(steady(10.0), 8, 8), calls=3, traffic=(Traffic(buffer="b", read_bytes=16),))
+    (trace,) = drawn(roofline_figure(profile(region([], [made]))), "cpp kernel")
+    assert trace["y"] == [pytest.approx(16 / 10.0 * 1e9)]
+    (text,) = trace["hovertext"]
+    assert "isolated, one call: 10.0 ns<br>isolated, all calls: 30.0 ns, 100.0 % of all kernels" in text
 
 
 def test_rows_bound_by_their_launch_are_marked() -> None:

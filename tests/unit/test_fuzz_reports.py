@@ -18,7 +18,7 @@ from graphbench import document
 from graphbench.records import ProfileRecord
 from graphbench.report import REPORTERS
 from tests.factories import node, profile, region
-from tests.hostile import FIXED, FORGED, RECORDS, comparisons, hostile_everywhere, mutator, outcome, renderings
+from tests.hostile import FIXED, FORGED, RECORDS, comparisons, files, hostile_everywhere, mutator, outcome, renderings
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 LONG = 20_000
@@ -41,7 +41,9 @@ def test_every_report_of_a_changed_profile_is_text_or_a_refusal(
 ) -> None:
     text = json.dumps(mutator(make, compact).mutated(draw, 1))
     record = outcome(lambda: document.loads(text))
-    for _, render in (*renderings(record), *comparisons(make(), record)) if record is not None else ():
+    if record is None:
+        return
+    for _, render in (*renderings(record), *files(record), *comparisons(make(), record)):
         outcome(render)
 
 

@@ -98,6 +98,19 @@ def test_where_nothing_is_known_there_is_no_code(changes: dict[str, object]) -> 
     assert CODE.of(called_at("cpp_fused_add_1(", **changes)) is None
 
 
+@pytest.mark.parametrize("odd", ["\x0c", "\u2028", "\x85", "\x1d"])
+def test_lines_are_counted_as_python_counts_them(odd: str) -> None:
+    """A kernel that the user wrote may hold any character in a comment."""
+    text = WRAPPER.replace("import triton\n", f"import triton  # {odd} page\n")
+    line = text[: text.index("triton_poi_fused_relu_0.run")].count("\n") + 1
+    code = RegionCode(dataclasses.replace(factories.region(), code=(GeneratedCode(phase="forward", text=text),)))
+    found = code.of(dataclasses.replace(factories.kernel("k"), line=line))
+    assert found is not None
+    assert found.call.endswith("triton_poi_fused_relu_0.run(arg0_1, buf0, 64, stream=stream0)")
+    assert found.language == "triton"
+    assert found.source.endswith("    pass")
+
+
 def test_the_whole_wrapper_can_be_had() -> None:
     assert CODE.wrapper("forward") == WRAPPER.rstrip("\n")
     assert CODE.wrapper("backward") is None

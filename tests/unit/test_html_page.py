@@ -8,12 +8,12 @@ import pytest
 
 from graphbench.analysis.gaps import gap_rows
 from graphbench.analysis.generated_code import RegionCode
-from graphbench.measurements import SourceLine
-from graphbench.records import OP_LIST_REGION, FusionRefusal, GeneratedCode, ProfileRecord, Traffic
+from graphbench.measurements import SourceLine, TimerName
+from graphbench.records import OP_LIST_REGION, FusionRefusal, GeneratedCode, ProfileRecord, Side, Traffic
 from graphbench.report.html.details import OF_KERNEL, OF_NODE
-from graphbench.report.html.model import Detail, Page, Section, Table, gap_id, kernel_id, node_id
+from graphbench.report.html.model import Detail, Page, Section, Table, Tile, gap_id, kernel_id, node_id
 from graphbench.report.html.page import profile_page
-from tests.factories import FAILED, executes, kernel, node, profile, region, steady
+from tests.factories import FAILED, ceilings, cpu_run, executes, kernel, node, profile, region, steady, worked
 from tests.recorded import recorded_profile
 from tests.step_samples import eager_step, training_step
 
@@ -203,6 +203,13 @@ def test_the_environment_tells_every_option_and_input() -> None:
     assert (facts["torch"], facts["cache"], facts["timer"]) == ("2.13.0", "warm", "wallclock")
 
 
+def test_the_policy_tells_every_digit() -> None:
+    made = small()
+    policy = replace(made.policy, measure_ms=1234567.5, warmup_ms=25.0, noise=0.01)
+    facts = dict(section(profile_page(replace(made, policy=policy)), "environment").facts)
+    assert (facts["measure ms"], facts["warmup ms"], facts["noise"]) == ("1234567.5", "25", "0.01")
+
+
 def test_code_shows_no_character_that_a_reader_could_not_see() -> None:
     made = small()
     entry = replace(made.regions[0].kernels[0], line=1)
@@ -242,3 +249,56 @@ def test_a_place_of_the_step_leads_to_what_ran_there(page: Page, record: Profile
     ]
     assert links(page.details["place/r0/forward"])["kernels"] == tuple(ran)
     assert ran
+
+
+def tile(page: Page, label: str) -> Tile:
+    return next(entry for entry in section(page, "summary").tiles if entry.label == label)
+
+
+def half_explained(timer: TimerName) -> Page:
+    """A kernel of 600 ns in a run of 1000 ns."""
+    ran = steady(600.0, timer=timer)
+    run = replace(cpu_run([ran], wrapper_ns=400.0), timer=timer)
+    made = kernel("k", 500.0, roles=(executes("relu"),), in_graph=ran)
+    return profile_page(profile(region([node("relu", 900.0)], [made], forward=Side(run=run)), timer=timer))
+
+
+def test_the_tile_of_coverage_says_all_that_its_line_does() -> None:
+    made = tile(half_explained("wallclock"), "kernel time attributed")
+    assert made.value == "100.00 %"
+    assert made.note == "1 kernel, 0 unattributed, 0 dropped, of which 40.0 % between kernels (wrapper)"
+
+
+def test_of_events_the_tile_of_coverage_tells_what_is_labelled_and_claims_no_more() -> None:
+    page = half_explained("cuda-events")
+    assert not [entry for entry in section(page, "summary").tiles if entry.label == "kernel time attributed"]
+    made = tile(page, "kernel time labelled")
+    assert made.value == "60.00 %"
+    assert made.note == "1 row; cuda-events cannot tell whether the other 40.0 % was idle or unlabelled work"
+
+
+def test_kernels_faster_than_their_limit_are_not_told_as_if_they_could_be() -> None:
+    made = kernel("k", worked(steady(1000.0), 0, 0), traffic=(Traffic(buffer="b", read_bytes=1000),))
+    fast, slow = (
+        profile_page(profile(region([node("relu", 2000.0)], [made]), ceilings=ceilings(gb_per_s=rate, launch_ns=1.0)))
+        for rate in (0.5, 5.0)
+    )
+    assert tile(slow, "of the device's limit").note == "200.0 ns at the limit, of 1 of 1 timed kernels"
+    assert tile(fast, "of the device's limit").note == (
+        "2.000 µs at the limit, of 1 of 1 timed kernels; faster than at the limit, which cannot be: see suspicious"
+    )
+
+
+def test_a_path_that_is_no_utf_8_is_an_id_that_an_address_can_hold() -> None:
+    source = SourceLine(file="caf\udce9.py", line=3)
+    nodes = [replace(node("conv", 10.0), source=source), node("caf\udce9", 20.0, module="caf\udce9")]
+    page = profile_page(profile(region(nodes, [kernel("k\udce9", 5.0, roles=(executes("conv"),))])))
+    assert "group/source/caf\\udce9.py:3" in page.details
+    ids = [*page.details, *(entry for part in page.sections for made in part.tables for entry in made.ids)]
+    assert all(entry.encode() for entry in ids if entry)
+
+
+def test_a_region_without_a_time_is_no_node_of_its_name() -> None:
+    skipped = replace(region([node("r0", FAILED)]), status="skipped", reason="not run")
+    found = table(profile_page(profile(skipped)), "not-measured")
+    assert found.ids == ("", "r0/r0")

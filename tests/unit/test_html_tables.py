@@ -84,6 +84,7 @@ def test_a_text_shows_no_character_that_a_reader_could_not_see() -> None:
     ("key", "names", "filtered"),
     [
         ("kind", ("a", "a", "b"), "choice"),
+        ("change", ("a", "a", "b"), "choice"),
         ("kind", ("a", "b", "c"), ""),  # each row has its own
         ("kind", ("a", "a", "a"), ""),
         ("warnings", ("", "", "w"), "any"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphbench.provenance.rewrites import stand_ins
+from graphbench.provenance.rewrites import made_for, stand_ins
 
 
 def test_nothing_stands_in_where_nothing_changed() -> None:
@@ -45,3 +45,29 @@ def test_gradients_are_paired_from_the_end_and_results_from_the_start() -> None:
 def test_a_user_with_other_arguments_tells_nothing() -> None:
     before = {"x": (), "sin": ("x",), "cat": ("sin", "x"), "output": ("cat",)}
     assert stand_ins(before, {"x": (), "new": ("x",), "cat": ("new",), "output": ("cat",)}) == {}
+
+
+def test_a_chain_of_replaced_nodes_gives_each_new_node_the_one_it_was_made_for() -> None:
+    before = {"x": (), "a": (), "b": (), "mul": ("x", "a"), "mul_1": ("mul", "b"), "output": ("mul", "mul_1")}
+    made = {
+        "wide": ("a",),
+        "mul_2": ("x", "wide"),
+        "wide_1": ("b",),
+        "mul_3": ("mul_2", "wide_1"),
+        "narrow": ("mul_3",),
+    }
+    after = {"x": (), "a": (), "b": (), **made, "output": ("mul_2", "narrow")}
+    found = made_for({"mul": "mul_2", "mul_1": "narrow"}, before, after)
+    assert found == {
+        "mul_2": ("mul",),
+        "wide": ("mul",),
+        "narrow": ("mul_1",),
+        "mul_3": ("mul_1",),
+        "wide_1": ("mul_1",),
+    }
+
+
+def test_what_two_replaced_nodes_share_was_made_for_both() -> None:
+    before = {"x": (), "a": (), "mul": ("x", "a"), "div": ("x", "a"), "output": ("mul", "div")}
+    after = {"x": (), "a": (), "wide": ("a",), "mul_1": ("x", "wide"), "div_1": ("x", "wide"), "output": ()}
+    assert made_for({"mul": "mul_1", "div": "div_1"}, before, after)["wide"] == ("mul", "div")

@@ -73,6 +73,12 @@ def test_on_the_cpu_rows_and_what_lies_between_them_make_up_the_step() -> None:
     ) in lines(host_step())
 
 
+def test_a_step_that_took_no_time_without_instrument_has_no_part_explained() -> None:
+    step = [line for line in lines(with_step(host_step(), plain_wall_ns=(0.0,))) if line.startswith("step: ")]
+    assert step
+    assert not any("of the uninstrumented time" in line for line in step)
+
+
 @pytest.mark.parametrize(("wall_us", "said"), [(574.0, False), (576.0, True)])
 def test_a_recording_that_changed_the_step_is_said_to(wall_us: float, said: bool) -> None:
     record = training_step()

@@ -19,10 +19,10 @@ from graphbench import cli, document
 from graphbench.analysis.diff import diff
 from graphbench.analysis.group_by import DiffGroupBy
 from graphbench.api import Profile
-from graphbench.cli import common, terminal
-from graphbench.cli.common import ViewOptions
+from graphbench.cli import terminal, view
 from graphbench.cli.output import OutputOptions, deliver
 from graphbench.cli.terminal import ColorChoice, terminal_width, wants_color
+from graphbench.cli.view import ViewOptions
 from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions
 from graphbench.report.diff_table import render_diff
@@ -57,7 +57,7 @@ def stand_on(monkeypatch: pytest.MonkeyPatch) -> Stand:
             monkeypatch.delenv(name, raising=False)
         for name, value in {"COLUMNS": str(columns or 0), **environment}.items():
             monkeypatch.setenv(name, value)
-        for module in (terminal, common):
+        for module in (terminal, view):
             monkeypatch.setattr(module, "is_terminal", lambda: columns is not None)
 
     return stand

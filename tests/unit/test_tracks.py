@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphbench.analysis.tracks import MOST_LEVELS, ModuleSpan, module_spans, region_tracks, step_track
+from graphbench.analysis.tracks import MOST_LEVELS, ModuleSpan, module_spans, region_tracks, rows_track
 from graphbench.measurements import Measurement
 from tests.factories import kernel, node, region, steady
 from tests.step_samples import training_step
@@ -78,6 +78,6 @@ def test_rows_of_a_step_are_laid_out_by_their_positions() -> None:
     step = training_step().step
     assert step is not None
     rows = (replace(step.rows[0], in_graph=steady(7.0)), *step.rows[1:])
-    track = step_track(replace(step, rows=rows), [0, 1])
+    track = rows_track(replace(step, rows=rows), [0, 1])
     assert [slot.key for slot in track.slots] == ["0", "1"]
     assert track.slots[1].start_ns == 7

@@ -13,6 +13,7 @@ from graphbench.analysis.views import source_text
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord, RegionRecord
 from graphbench.report.base import RenderOptions, check_options
+from graphbench.report.graph.vertices import unique_names
 from graphbench.report.names import shorten_kernel_of_kind, shorten_tail
 from graphbench.units import format_duration, format_ratio
 
@@ -65,6 +66,8 @@ class DotReporter:
         check_options("dot", options, ("select",))
         graph = profile_graph(record)
         graph.remove_nodes_from(set(graph) - _shown(record, graph, options.get("select", ())))
+        for vertex, name in unique_names(graph).items():
+            graph.nodes[vertex]["id"] = quoted(name)
         return "\n".join(_lines(record, graph)) + "\n"
 
 
@@ -101,7 +104,7 @@ def _lines(record: ProfileRecord, graph: networkx.DiGraph[str]) -> Iterator[str]
     for region in record.regions:
         yield from _cluster(region, graph, largest_ns)
     for source, target, facts in graph.edges(data=True):
-        yield f"  {quoted(source)} -> {quoted(target)} [{_edge(facts['relation'])}];"
+        yield f"  {graph.nodes[source]['id']} -> {graph.nodes[target]['id']} [{_edge(facts['relation'])}];"
     yield "}"
 
 
@@ -133,7 +136,7 @@ def _vertex(vertex: str, graph: networkx.DiGraph[str], largest_ns: float) -> str
     # The square root: small times are still told from none.
     shade = math.sqrt(time_ns / largest_ns) if time_ns and largest_ns else 0.0
     return (
-        f"{quoted(vertex)} [shape={'box' if is_kernel else 'ellipse'}, style={quoted(','.join(styles))}, "
+        f"{facts['id']} [shape={'box' if is_kernel else 'ellipse'}, style={quoted(','.join(styles))}, "
         f'fillcolor="0.58 {0.65 * shade:.3f} 1.0", label={quoted(_label(facts, time_ns))}, tooltip={quoted(vertex)}];'
     )
 

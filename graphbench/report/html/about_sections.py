@@ -63,7 +63,10 @@ def measured_section(found: Findings) -> Section:
 
 
 def _row_id(entry: NotMeasured) -> str:
-    return kernel_id(entry.region, entry.row) if entry.what == "kernel" else node_id(entry.region, entry.row)
+    """The row that a click shows; none of regions, runs and post-grad nodes, which may have the name of a node."""
+    if entry.what == "kernel":
+        return kernel_id(entry.region, entry.row)
+    return node_id(entry.region, entry.row) if entry.what in ("node", "eager backward") else ""
 
 
 def environment_section(found: Findings) -> Section:
@@ -110,7 +113,7 @@ def _value(field_name: str, value: object) -> str:
         return clean(", ".join(map(str, value)))
     if field_name.endswith("_bytes") and isinstance(value, int):
         return format_bytes(value)
-    return f"{value:g}" if isinstance(value, float) else clean(str(value))
+    return clean(str(value).removesuffix(".0") if isinstance(value, float) else str(value))
 
 
 def _inputs(record: ProfileRecord) -> Iterator[tuple[str, str]]:

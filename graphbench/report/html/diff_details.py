@@ -56,7 +56,7 @@ def _members(result: Diff) -> _Members:
 
 def _node(row: DiffRow, ids: DiffIds, members: _Members) -> Detail:
     rows, fusions = members[(row.region, row.name)]
-    others = tuple(ids.of_row(other) for other in rows if other is not row)
+    others = tuple(ids.of_row(other) for other in rows if other.phase != row.phase and _same_nodes(other, row))
     links = (
         ("its backward" if row.phase == "forward" else "its forward", others),
         ("fusions that work for it", tuple(map(ids.of_row, fusions))),
@@ -69,6 +69,11 @@ def _node(row: DiffRow, ids: DiffIds, members: _Members) -> Detail:
         links=tuple(link for link in links if link[1]),
         samples=tuple(_samples(row)),
     )
+
+
+def _same_nodes(one: DiffRow, other: DiffRow) -> bool:
+    """Whether two rows are of the same nodes: one that is gone and one that was added may share a name."""
+    return one.old is other.old and one.new is other.new
 
 
 def _facts(row: DiffRow) -> Iterator[tuple[str, str]]:

@@ -11,12 +11,12 @@ from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.unfused import PHASES
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
-from graphbench.report.html.model import Detail, kernel_id, node_id
+from graphbench.report.html.model import Detail, addressed, kernel_id, node_id
 
 
 def group_id(by: GroupBy, group: str) -> str:
     """How a group is named on a page: `group/module/encoder.layer.*`."""
-    return f"group/{by}/{group}"
+    return addressed(f"group/{by}/{group}")
 
 
 def group_details(record: ProfileRecord, ways: Sequence[GroupBy], digest: Digest) -> dict[str, Detail]:

@@ -14,23 +14,28 @@ from graphbench.measurements import JsonValue
 from graphbench.records import KernelRecord, NodeRecord, RegionRecord
 from graphbench.report.column import Kind
 
-RowKind = Literal["node", "kernel", "gap", "break", "place", "group", "opportunity", "other"]
+RowKind = Literal["node", "kernel", "gap", "break", "place", "group", "opportunity"]
 Filter = Literal["", "choice", "any"]
 
 
 def node_id(region: RegionRecord | str, node: NodeRecord | str) -> str:
     """How a node is named on a page and in its links: `r0/conv1`."""
-    return f"{_name(region, 'key')}/{_name(node, 'name')}"
+    return addressed(f"{_name(region, 'key')}/{_name(node, 'name')}")
 
 
 def kernel_id(region: RegionRecord | str, kernel: KernelRecord | str) -> str:
     """How a kernel is named on a page and in its links: `r0/forward/triton_poi_fused_relu_0:3`."""
-    return f"{_name(region, 'key')}/{_name(kernel, 'key')}"
+    return addressed(f"{_name(region, 'key')}/{_name(kernel, 'key')}")
 
 
 def gap_id(row: int) -> str:
     """How a gap op is named: by its position in `StepRecord.rows`."""
     return f"step/{row}"
+
+
+def addressed(name: str) -> str:
+    """A name as an id. Half a character, as in a path that is no UTF-8, is written out: no address can hold it."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +65,7 @@ class Table:
     """One table. `ids` name its rows for links and clicks; `sort` is the key of the column it comes sorted by.
 
     `head` is the key of the column that names a row, by default the first. `notes` explain its marks; `empty` is said
-    in the place of a table without rows. A `folded` table is opened on demand.
+    in the place of a table without rows. A `closed` table is opened on demand.
     """
 
     id: str
@@ -71,7 +76,7 @@ class Table:
     head: str = ""
     notes: tuple[str, ...] = ()
     empty: str = ""
-    folded: bool = False
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

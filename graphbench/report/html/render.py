@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     import jinja2
 
 STYLES: Final = ("page.css", "table.css", "detail.css")
-SCRIPTS: Final = (
-    *("data.js", "column.js", "filters.js", "rows.js", "table.js", "detail.js"),
-    *(*FIGURE_SCRIPTS, "page.js", "print.js"),
-)
+_TABLES: Final = ("data.js", "column.js", "filters.js", "rows.js", "table.js", "detail.js")
+SCRIPTS: Final = (*_TABLES, *FIGURE_SCRIPTS, "page.js", "print.js")
 POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; "
     "form-action 'none'"
@@ -48,7 +46,6 @@ def render_page(page: Page) -> str:
         "figures": {figure.id: _figure_data(figure) for figure in drawn},
         "details": details,
         "starts": store.starts,
-        "plotly": bool(drawn) or store.has_samples,
     }
     template = _environment().get_template("page.html")
     return str(
@@ -60,14 +57,14 @@ def render_page(page: Page) -> str:
             theme=_read("theme.js"),
             data=script_json(data),
             chunks=store.chunks(),
-            plotly=_plotly() if data["plotly"] else "",
+            plotly=_plotly() if drawn or store.has_samples else "",
         )
     )
 
 
 def _figure_data(figure: Figure) -> dict[str, Any]:
-    told = {"id": figure.id, "title": figure.title, "caption": figure.caption}
-    return {**told, "traces": list(figure.traces), "layout": figure.layout}
+    head = {"id": figure.id, "title": figure.title, "caption": figure.caption}
+    return {**head, "traces": list(figure.traces), "layout": figure.layout}
 
 
 def told(line: str) -> tuple[str, str, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
+from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.group_by import GroupBy
 from graphbench.analysis.groups import GroupRow, group_rows
-from graphbench.analysis.views import sort_rows
+from graphbench.analysis.views import NodeRow, sort_rows
 from graphbench.report.balance import balance_lines
 from graphbench.report.column import sort_keys
 from graphbench.report.columns import FUSION_COLUMNS
@@ -21,6 +23,7 @@ from graphbench.report.node_columns import node_columns, node_sort_keys
 from graphbench.report.opportunities_table import COLUMNS_TOLD, OPPORTUNITY_COLUMNS, OVERLAP, unknown_lines
 from graphbench.units import format_duration
 
+RowT = TypeVar("RowT", NodeRow, FusionRow)
 GROUP_TITLES: Final = {
     "module": "By module",
     "source": "By source line",
@@ -74,7 +77,7 @@ def _groups(found: Findings, by: GroupBy) -> Table:
         notes=(_total(total), *sums_legend(found.record, by, total)),
         without=() if found.compiled else OF_COMPILED,
         also=("limit",),
-        folded=by != "module",
+        closed=by != "module",
     )
 
 
@@ -89,13 +92,17 @@ def _total(total: GroupRow) -> str:
     return "total: " + ", ".join(f"{name} {format_duration(time_ns)}" for name, time_ns in times if time_ns)
 
 
+def _notes(found: Findings, rows: Sequence[RowT]) -> list[str]:
+    """What the marks and columns of a table of nodes or kernels mean."""
+    notes = legend(rows, many=found.many, wide=False)
+    notes += [COSTS] if any(map(is_costed, rows)) else []
+    return notes + launch_legend([row for row in rows if row.device.told])
+
+
 def nodes_section(found: Findings) -> Section:
     """What every node cost, alone."""
     every = found.rows.nodes
     rows = sort_rows(every, node_sort_keys(), "cost", None)
-    notes = legend(rows, many=found.many, wide=False)
-    notes += [COSTS] if any(map(is_costed, rows)) else []
-    notes += launch_legend([row for row in rows if row.device.told])
     return Section(
         id="nodes",
         title="Nodes",
@@ -108,7 +115,7 @@ def nodes_section(found: Findings) -> Section:
                 ids=[node_id(row.region, row.name) for row in rows],
                 sort="isolated_p50",
                 head="name",
-                notes=notes,
+                notes=_notes(found, rows),
                 empty="no nodes were captured",
                 without=(*(("host",) if found.on_wallclock else ()), *(("fate",) if found.only_ops else ())),
                 also=("module",),
@@ -120,9 +127,6 @@ def nodes_section(found: Findings) -> Section:
 def fusions_section(found: Findings) -> Section:
     """Whether each kernel paid."""
     rows = sort_rows(found.rows.fusions, sort_keys(FUSION_COLUMNS, "all_calls_fused_p50"), "cost", None)
-    notes = legend(rows, many=found.many, wide=False)
-    notes += [COSTS] if any(map(is_costed, rows)) else []
-    notes += launch_legend([row for row in rows if row.device.told])
     return Section(
         id="fusions",
         title="Fusions",
@@ -136,7 +140,7 @@ def fusions_section(found: Findings) -> Section:
                 ids=[kernel_id(row.region, row.key) for row in rows],
                 sort="all_calls_fused_p50",
                 head="kernel",
-                notes=notes,
+                notes=_notes(found, rows),
                 empty="no kernels: nothing of it ran compiled",
                 also=("phase",),
             ),

@@ -12,7 +12,7 @@ from graphbench.plaintext import clean, clean_lines
 from graphbench.records import ProfileRecord
 from graphbench.report.break_lines import cost_text
 from graphbench.report.html.detail_facts import Fact, measured_facts, series, source_facts
-from graphbench.report.html.model import Detail, gap_id, kernel_id, node_id
+from graphbench.report.html.model import Detail, addressed, gap_id, kernel_id, node_id
 from graphbench.step_records import StepRecord, StepRow
 from graphbench.units import format_bytes, format_duration
 
@@ -29,7 +29,7 @@ def opportunity_id(position: int) -> str:
 
 def place_id(key: str) -> str:
     """How a place of a step is named on a page."""
-    return f"place/{key}"
+    return addressed(f"place/{key}")
 
 
 def place_details(step: StepRecord) -> dict[str, Detail]:

@@ -71,7 +71,7 @@ def _gaps(found: Findings, step: StepRecord) -> Iterator[Table]:
     if rows:
         lines = gap_lines(step, found.digest)
         yield html_table(
-            "gap-lines", "Gap ops by source line", GAP_LINE_COLUMNS, lines, sort="cost", head="line", folded=True
+            "gap-lines", "Gap ops by source line", GAP_LINE_COLUMNS, lines, sort="cost", head="line", closed=True
         )
 
 

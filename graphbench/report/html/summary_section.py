@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from graphbench.analysis.fusion_totals import AtLimit
+from graphbench.analysis.roofline import OVER
 from graphbench.analysis.totals import BeforeAfter
 from graphbench.measurements import TimerName
 from graphbench.report.column import Column
-from graphbench.report.fusion_lines import fusion_lines
+from graphbench.report.fusion_lines import BEYOND, fusion_lines
 from graphbench.report.html.findings import Findings
 from graphbench.report.html.model import Section, Table, Tile
 from graphbench.report.html.tables import html_table
@@ -22,10 +25,11 @@ from graphbench.report.overview import (
     replay_lines,
     totals_lines,
 )
-from graphbench.units import count_text, format_coverage, format_duration, format_percent, format_ratio
+from graphbench.units import MISSING, count_text, format_duration, format_percent, format_ratio
 
 LATER: Final = ("owners: ", "nodes: ", "kernels: ", "memory: ", "to benchmark by hand: ", "by hand: ", "not measured: ")
 """How lines begin that say what was measured: their section comes last."""
+_SHARE: Final = re.compile(r"(?P<what>attributed|labelled) (?P<part>\S+ %) \((?P<rows>[^)]*)\)")
 
 
 def summary_section(found: Findings) -> Section:
@@ -83,16 +87,9 @@ def _tiles(found: Findings) -> Iterator[Tile]:
     yield from _speedup(found)
     yield from _step(found)
     if found.fusion.at_limit and found.fusion.at_limit.fused_ns:
-        limit = found.fusion.at_limit
-        note = f"{format_duration(limit.limit_ns)} at the limit, of {limit.kernels} of {limit.timed} kernels"
-        yield Tile(label="of the device's limit", value=format_percent(limit.limit_ns / limit.fused_ns), note=note)
+        yield _at_limit(found.fusion.at_limit)
     if found.compiled:
-        coverage = found.summary.coverage
-        text = coverage_text(coverage, found.record.policy.timer)
-        said = format_coverage(coverage.attributed)
-        yield Tile(
-            label="kernel time attributed", value=said, note=text.removeprefix(f"attributed {said} ").strip("()")
-        )
+        yield _coverage(found)
     if found.opportunities:
         first = found.opportunities[0]
         value = format_percent(first.part) if first.part is not None else format_duration(first.gain_ns)
@@ -101,6 +98,23 @@ def _tiles(found: Findings) -> Iterator[Tile]:
         breaks = sum(entry.count for entry in found.record.breaks)
         recompiles = count_text(len(found.record.recompiles), "recompile")
         yield Tile(label="graph breaks", value=str(breaks), note=recompiles)
+
+
+def _at_limit(limit: AtLimit) -> Tile:
+    """What part of the kernels' time the device would need at the least."""
+    reached = limit.limit_ns / limit.fused_ns
+    note = f"{format_duration(limit.limit_ns)} at the limit, of {limit.kernels} of {limit.timed} timed kernels"
+    note += f"; {BEYOND}" if reached > OVER else ""
+    return Tile(label="of the device's limit", value=format_percent(reached), note=note)
+
+
+def _coverage(found: Findings) -> Tile:
+    """The line of coverage: its percentage, and in the note all else that it says."""
+    text = coverage_text(found.summary.coverage, found.record.policy.timer)
+    said = _SHARE.match(text)
+    if said is None:
+        return Tile(label="kernel time attributed", value=MISSING, note=text)
+    return Tile(label=f"kernel time {said['what']}", value=said["part"], note=f"{said['rows']}{text[said.end() :]}")
 
 
 def _speedup(found: Findings) -> Iterator[Tile]:

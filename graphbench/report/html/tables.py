@@ -16,7 +16,8 @@ from graphbench.units import TimeUnit
 
 RowT = TypeVar("RowT")
 CHOICES: Final = (
-    *("region", "phase", "kind", "op_type", "fate", "verdict", "bound", "place", "user_phase", "state", "arithmetic"),
+    *("region", "phase", "kind", "op_type", "fate", "change", "verdict", "bound", "place", "user_phase", "state"),
+    "arithmetic",
 )
 """Keys of columns of which people want one value only."""
 ANY: Final = ("reason", "warnings", "unfaithful", "suspicious", "host_bound")
@@ -38,7 +39,7 @@ def html_table(
     empty: str = "",
     without: Sequence[str] = (),
     also: Sequence[str] = (),
-    folded: bool = False,
+    closed: bool = False,
 ) -> Table:
     """A table with every column that says anything of these rows.
 
@@ -54,17 +55,14 @@ def html_table(
         empty: said where there are no rows.
         without: keys of columns that would say nothing at first, so that they are hidden.
         also: keys of columns to show that text has no room for.
-        folded: whether the table is opened on demand.
+        closed: whether the table is opened on demand.
     """
     valued = [_Valued.of(column, rows) for column in columns]
     shown = [entry for entry in valued if is_shown(entry.column, entry.briefs, without=without)]
     unit = table_unit([(entry.column, entry.briefs) for entry in shown])
     visible = {entry.column.key for entry in shown} | set(also)
-    made = [
-        _column(entry, rows, unit, hidden=entry.column.key not in visible)
-        for entry in valued
-        if not rows or entry.says_something
-    ]
+    told = [entry for entry in valued if not rows or entry.says_something]
+    made = [_column(entry, rows, unit, hidden=entry.column.key not in visible) for entry in told]
     return Table(
         id=identity,
         title=title,
@@ -74,7 +72,7 @@ def html_table(
         head=head,
         notes=tuple(notes),
         empty=empty,
-        folded=folded,
+        closed=closed,
     )
 
 

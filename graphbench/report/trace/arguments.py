@@ -8,21 +8,14 @@ from typing import Any, TypeVar
 from graphbench.measurements import SourceLine
 from graphbench.records import KernelRecord, RegionRecord
 from graphbench.report.column import Column
+from graphbench.report.values import plain_value
 
 RowT = TypeVar("RowT")
 
 
 def column_args(columns: Sequence[Column[RowT]], row: RowT) -> dict[str, Any]:
     """A row's columns by their names in CSV, in the units of CSV. What is missing or empty is left out."""
-    found: dict[str, Any] = {}
-    for column in columns:
-        value = column.get(row)
-        if value is None or value == "":
-            continue
-        if column.kind == "fraction" and isinstance(value, (int, float)):
-            value = 100 * value
-        found[column.csv_name] = value
-    return found
+    return known({column.csv_name: plain_value(column, row) for column in columns})
 
 
 def source_args(source: SourceLine | None) -> dict[str, Any]:

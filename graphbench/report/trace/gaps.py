@@ -10,7 +10,7 @@ from graphbench.analysis.break_costs import BreakRow
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.gaps import GapRow
 from graphbench.analysis.timeline import NO_ROW
-from graphbench.analysis.tracks import step_track
+from graphbench.analysis.tracks import rows_track
 from graphbench.report.break_columns import BREAK_COLUMNS
 from graphbench.report.gaps_table import GAP_COLUMNS
 from graphbench.report.trace.arguments import column_args, known, source_args
@@ -101,7 +101,7 @@ def laid_lane(step: StepRecord, rows: Sequence[GapRow], digest: Digest) -> Lane:
     lane, at_ns = Lane("rows of the step, laid end to end"), 0
     facts = {id(row.row): row for row in rows}
     for place in _places(step):
-        track = step_track(step, [index for index, row in enumerate(step.rows) if row.place == place], digest, at_ns)
+        track = rows_track(step, [index for index, row in enumerate(step.rows) if row.place == place], digest, at_ns)
         at_ns = track.end_ns
         if not track.slots:
             continue

@@ -133,7 +133,7 @@ def _bars(rows: Sequence[GroupRow], word: str) -> list[_Bar]:
     """The groups that cost most on either side, and the others together; none of views, which cost nothing."""
     ordered = sorted((row for row in rows if _longer_ns(row) or row.missing), key=lambda row: -_longer_ns(row))
     shown = ordered if len(ordered) <= SHOWN + 1 else ordered[:SHOWN]
-    found = [_Bar(_name(row), (row,)) for row in shown]
+    found = [_Bar(_name(row, word), (row,)) for row in shown]
     rest = tuple(ordered[len(shown) :])
     return found + ([_Bar(f"{len(rest)} other {word}s", rest)] if rest else [])
 
@@ -143,8 +143,10 @@ def _longer_ns(row: GroupRow) -> float:
     return max(added(eager_ns), added(compiled_ns))
 
 
-def _name(row: GroupRow) -> str:
-    return f"{row.group}  ×{row.layers}" if row.layers is not None and row.layers > 1 else row.group
+def _name(row: GroupRow, word: str) -> str:
+    """A module with the number of its layers, an op type with that of its nodes."""
+    count = row.layers if word == "module" else row.nodes
+    return f"{row.group}  ×{count}" if count is not None and count > 1 else row.group
 
 
 def _trace(side: _Side, bars: Sequence[_Bar], whole: _Bar, scale: TimeAxis) -> Trace:
@@ -202,6 +204,8 @@ def _caption(whole: _Bar, word: str, compiled: bool, cut: str) -> str:
     text = f"{'; '.join(parts)}. Bars of every {word} add up to these totals."
     if word == "module":
         text += f" Repeated layers are one bar (×n).{cut}"
+    else:
+        text += " ×n: so many nodes."
     if whole.missing:
         text += f" !: {count_text(whole.missing, 'time')} of nodes and kernels missing; sums are of the others."
     return text

@@ -157,8 +157,10 @@ def _row_id(point: RatePoint) -> str:
 def _hover(point: RatePoint) -> str:
     limit = point.limit
     whose = "kernels" if point.kind is not None else "nodes"
-    facts = [
-        ("isolated", f"{duration(point.time_ns)}, {format_percent(point.share)} of all {whose}"),
+    time = ("isolated, all calls" if point.time_ns != point.once_ns else "isolated", point.time_ns)
+    facts = [("isolated, one call", duration(point.once_ns))] if point.time_ns != point.once_ns else []
+    facts += [
+        (time[0], f"{duration(time[1])}, {format_percent(point.share)} of all {whose}"),
         ("moved", f"{format_traffic(point.cost.moved_bytes)}, {format_rate(point.bytes_per_s, 'B/s')}"),
     ]
     if point.cost.flops:

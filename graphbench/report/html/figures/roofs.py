@@ -126,6 +126,7 @@ def _bandwidth(
     if launch_ns and left < (end := min(right, highest * launch_ns / 1e9)):
         roof = Roof(device="", kind="memory", name=f"shortest kernel {duration(launch_ns)}", rate=1e9 / launch_ns)
         line = _line(panel, roof, [left, end], [left * roof.rate, end * roof.rate])
+        line |= {"hovertext": hover("shortest kernel", [("measured", duration(launch_ns))])}
         found += [line, _label(panel, prefix + roof.name, left, left * roof.rate, "bottom right")]
     return found
 

@@ -7,7 +7,7 @@
   const NUMBERED = /^(step|break|opportunity)\//; // ids that say nothing
   const MOST_LINKS = 40;
   const MOST_LINES = 6;
-  const KINDS = { gap: "gap op", break: "graph break", other: "" };
+  const KINDS = { gap: "gap op", break: "graph break" }; // others are called as they are
   const panel = document.getElementById("detail");
   const trail = [];
   let current = null;
@@ -96,27 +96,13 @@
     return [section("Generated code", ...parts), () => {}];
   }
 
-  function quantile(sorted, part) {
-    const at = part * (sorted.length - 1);
-    const low = Math.floor(at);
-    return sorted[low] + (at - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
-  }
-
   async function samples(found) {
     const series = await Promise.all(
       found.map(async ([name, number]) => ({ name, values_ns: await graphbench.samples(number) })),
     );
     const place = element("div", { class: "samples" });
-    const made = section("Samples", place);
-    if (graphbench.drawSamples && (await graphbench.plotlyReady())) {
-      return [made, () => graphbench.drawSamples(place, series)];
-    }
-    for (const { name, values_ns } of series) {
-      const sorted = [...values_ns].sort((a, b) => a - b);
-      const at = (part) => `${(quantile(sorted, part) / 1e3).toPrecision(4)} µs`;
-      place.append(element("p", {}, `${name}: n ${sorted.length}, min ${at(0)}, p50 ${at(0.5)}, max ${at(1)}`));
-    }
-    return [made, () => {}];
+    await graphbench.plotlyReady();
+    return [section("Samples", place), () => graphbench.drawSamples(place, series)];
   }
 
   function values(id) {

@@ -11,7 +11,6 @@
   const TINT = 0.32; // of the colour, on the page's surface
   const AXIS_KEY = /^[xy]axis\d*$/;
   const still = window.matchMedia("(prefers-reduced-motion: reduce)");
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Map(); // element -> figure
 
   const pen = document.createElement("canvas").getContext("2d");
@@ -152,5 +151,4 @@
   };
 
   document.addEventListener("graphbench:theme", repaint);
-  dark.addEventListener("change", repaint);
 })();

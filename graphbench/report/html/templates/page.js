@@ -31,12 +31,10 @@
   button.setAttribute("aria-pressed", String(document.documentElement.dataset.theme === "dark"));
   button.addEventListener("click", graphbench.toggleTheme);
 
-  // plotly is unpacked and run when the first picture is near.
+  // plotly is unpacked and run when the first picture is near; a page with pictures or samples has it.
   let plotly = null;
   graphbench.plotlyReady = function () {
-    if (plotly === null) {
-      plotly = data.plotly ? run() : Promise.resolve(false);
-    }
+    plotly ??= run();
     return plotly;
   };
   async function run() {
@@ -44,16 +42,14 @@
     const script = document.createElement("script");
     script.textContent = source;
     document.head.append(script);
-    return true;
   }
 
   async function draw(place) {
     near.unobserve(place);
     const figure = data.figures[place.dataset.figure];
-    if (graphbench.drawFigure && (await graphbench.plotlyReady())) {
-      await graphbench.drawFigure(place, figure);
-      place.dataset.drawn = "true";
-    }
+    await graphbench.plotlyReady();
+    await graphbench.drawFigure(place, figure);
+    place.dataset.drawn = "true";
   }
   const near = new IntersectionObserver(
     (entries) => {

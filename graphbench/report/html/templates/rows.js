@@ -101,7 +101,7 @@
       const row = id === null ? -1 : this.ids.indexOf(id);
       this.selected = row;
       if (this.body === undefined) {
-        return null; // folded, or without rows
+        return null; // closed, or without rows
       }
       for (const other of this.body.querySelectorAll("tr.selected")) {
         other.classList.remove("selected");
