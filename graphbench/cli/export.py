@@ -34,6 +34,8 @@ _FLAGS: Final = {
     "table": ("csv",),
     "metric": (OVERLAY,),
 }
+# What people mean by the name of a file where they name no format.
+_BY_SUFFIX: Final = {".html": "html", ".csv": "csv", ".md": "markdown", ".dot": "dot", ".graphml": "graphml"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +120,11 @@ class ExportCommand(Command[ExportOptions]):
                     subject=flag,
                 )
         if arguments.format in OF_ROWS and arguments.row is None:
+            meant = _BY_SUFFIX.get(arguments.output.suffix.lower()) if arguments.output else None
+            rows = "a node as conv1, a post-grad node as forward:relu, or a kernel's key"
             raise UsageError(
                 f"--format {arguments.format} without --row: of which row?",
-                hint="a node as conv1, a post-grad node as forward:relu, or a kernel's key; or another --format",
+                hint=f"for {arguments.output} add --format {meant}" if meant else f"{rows}; or another --format",
                 subject="--row",
             )
         if arguments.format == "html" and arguments.output is None:

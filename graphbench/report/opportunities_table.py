@@ -27,6 +27,11 @@ OVERLAP = (
     "each the most that it gives alone: they overlap and do not add up; % of in-graph time, of launch-bound ones and "
     "graph breaks of wall time"
 )
+COLUMNS_TOLD = (
+    "wall: what the wall time gains of it, 0 where the device waits for the host all the same; n: equal places of "
+    "repeated layers, together one row"
+)
+"""What columns of a table mean that lines of text say in words."""
 _NOTE_WIDTH = 160
 _NODES_NAMED = 3
 _NAME_WIDTH = 48

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphbench.report.html.model import node_id
+from graphbench.report.html.model import Page, node_id
+from graphbench.report.html.render import render_page
 from graphbench.report.html.reporter import HtmlReporter
 from tests.browser.opened import OpenedPage, PageOpener
 from tests.browser.samples import page_of
@@ -83,3 +84,9 @@ def test_no_column_lies_beyond_the_paper(open_page: PageOpener) -> None:
     page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert wide
     assert max(over for (over,) in wide) <= 0
+
+
+def test_a_page_without_a_picture_is_printed_too(open_page: PageOpener) -> None:
+    page = open_page(render_page(Page(title="nothing", lines=(), sections=())))
+    page.driver.execute_cdp_cmd("Page.printToPDF", {})
+    assert page.console() == []

@@ -492,6 +492,8 @@ def test_export_writes_a_list_that_run_reads(tmp_path: Path, capsys: pytest.Capt
         (["--format", "op-list", "--backward"], "--backward with --format op-list"),
         (["--select", "x"], "--select with --format repro: it is for --format op-list or dot"),
         ([], "--format repro without --row"),
+        (["-o", "page.html"], "for page.html add --format html"),
+        (["-o", "step.json"], "or another --format"),
     ],
 )
 def test_each_format_of_export_has_its_own_flags(

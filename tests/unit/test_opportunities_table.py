@@ -10,6 +10,8 @@ from graphbench.analysis.opportunities import opportunities
 from graphbench.measurements import NOT_MEASURED
 from graphbench.records import ProfileRecord, Traffic
 from graphbench.report import REPORTERS
+from graphbench.report.html.findings import findings
+from graphbench.report.html.row_sections import opportunities_section
 from graphbench.report.opportunities_table import OVERLAP, opportunity_lines
 from tests.factories import node, profile, region
 from tests.step_samples import training_step
@@ -88,3 +90,11 @@ def test_the_printed_report_has_them_before_the_tables() -> None:
     text = REPORTERS["table"].render(training_step())
     assert text.index("Opportunities (") < text.index("Nodes, isolated")
     assert len(opportunities(training_step())) > 3
+
+
+def test_the_table_of_a_page_says_what_its_short_headers_mean() -> None:
+    section = opportunities_section(findings(far(2)))
+    (table,) = section.tables
+    names = [column.name for column in table.columns if column.key in ("wall_gain", "count")]
+    assert names == ["wall", "n"]
+    assert all(any(f"{name}: " in note for note in table.notes) for name in names)

@@ -20,7 +20,7 @@ from graphbench.report.html.step_details import opportunity_id
 from graphbench.report.html.tables import html_table
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend
 from graphbench.report.node_columns import node_columns, node_sort_keys
-from graphbench.report.opportunities_table import OPPORTUNITY_COLUMNS, OVERLAP, unknown_lines
+from graphbench.report.opportunities_table import COLUMNS_TOLD, OPPORTUNITY_COLUMNS, OVERLAP, unknown_lines
 from graphbench.units import format_duration
 
 RowT = TypeVar("RowT", NodeRow, FusionRow)
@@ -48,7 +48,7 @@ def opportunities_section(found: Findings) -> Section:
                 rows,
                 ids=[opportunity_id(position) for position in range(len(rows))],
                 head="what",
-                notes=(OVERLAP,) if rows else (),
+                notes=(OVERLAP, COLUMNS_TOLD) if rows else (),
                 without=("nodes", "note"),
                 empty="none found",
             ),

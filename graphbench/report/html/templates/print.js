@@ -7,7 +7,9 @@
   let theme = "";
 
   // Printing waits for nothing, so plotly has to be unpacked before: when the browser has nothing else to do.
-  window.addEventListener("load", () => idle(() => graphbench.plotlyReady()), { once: true });
+  if (document.querySelector(".plot") !== null) {
+    window.addEventListener("load", () => idle(() => graphbench.plotlyReady()), { once: true });
+  }
 
   window.addEventListener("beforeprint", () => {
     theme = root.dataset.theme;

@@ -29,6 +29,7 @@
   apply(followed ? (system.matches ? "dark" : "light") : chosen);
   system.addEventListener("change", () => followed && apply(system.matches ? "dark" : "light"));
   window.graphbench = {
+    applyTheme: apply,
     toggleTheme() {
       followed = false;
       const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
