@@ -155,7 +155,7 @@ class JointGraph:
         What was traced under its name is believed first: when a pass removes a no-op, torch 2.14 gives the node before
         it the no-op's meta data.
         """
-        if not nested and self._ops.get(node.name) == op_name(node):
+        if not nested and node.name in self._ops and not self._is_other(node, phase):
             sources = self._traced.sources[node.name]
             differentiates = () if sources else self._differentiates.get(node.name, ())
             return Lineage(sources, differentiates, rewrote=node.name in self._rewrote)
@@ -163,6 +163,23 @@ class JointGraph:
         if found.sources or found.differentiates or phase == "forward":
             return found
         return Lineage((), self._by_number.get(node.meta.get("seq_nr", -1), ()))
+
+    def _is_other(self, node: fx.Node, phase: Phase) -> bool:
+        """Whether a node of a lowered graph has the name of another one that was traced.
+
+        Names are unique within a graph: what a pass puts into the forward graph can be called as something of the
+        backward is. A node that the partitioner moved from one to the other still reads what it did.
+        """
+        if node.op != "call_function" or node.name not in self._ops:
+            return False
+        if self._ops[node.name] != op_name(node):
+            return True
+        if inputs_of(node) == self._traced.inputs[node.name]:
+            return False
+        if phase == "forward" and node.name in self._differentiates:
+            return True
+        known, found = self._traced.sources[node.name], self._graphs.lineage_of(node).sources
+        return bool(known and found) and set(known).isdisjoint(found)
 
     def vanished(self, graph: fx.Graph) -> dict[str, Fate]:
         """The fates of the Dynamo nodes that the lowered forward graph does not name; none if the joint is unknown."""
@@ -175,7 +192,10 @@ class JointGraph:
         found = {}
         lowered = {node.name: inputs_of(node) for node in graph.nodes}
         ops = {node.name: op_name(node) for node in graph.nodes}
-        for name, gone in stand_ins(self._traced.inputs, lowered, phase, n_results=self._n_results).items():
+        others = {node.name for node in graph.nodes if self._is_other(node, phase)}
+        before = {name: inputs for name, inputs in self._traced.inputs.items() if name not in others}
+        within = self._differentiates if phase == "backward" else None
+        for name, gone in stand_ins(before, lowered, phase, n_results=self._n_results, within=within).items():
             if phase == "backward":  # of forward's nodes none is in a backward graph, so that none of them is gone
                 gone = tuple(node for node in gone if node in self._differentiates) or gone
             sources, differentiates = (_together(table, gone) for table in (self._traced.sources, self._differentiates))

@@ -6,7 +6,7 @@ there before reads something else than it did, what it reads now stands in for w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from graphbench.records import Phase
 
@@ -18,7 +18,12 @@ Replaced = Mapping[str, str]
 
 
 def stand_ins(
-    before: Inputs, after: Inputs, phase: Phase = "forward", *, n_results: int | None = None
+    before: Inputs,
+    after: Inputs,
+    phase: Phase = "forward",
+    *,
+    n_results: int | None = None,
+    within: Collection[str] | None = None,
 ) -> dict[str, tuple[str, ...]]:
     """For every node that is new, the nodes that it stands in for, in the order of the graph before.
 
@@ -28,6 +33,7 @@ def stand_ins(
         phase: which part. A joint graph returns forward's results and then gradients, its forward part the former (and
             what backward needs), its backward part the latter.
         n_results: how many results forward has; all that the graph before returns, if it has no backward.
+        within: what can be gone beside what was replaced itself, where `after` is a part that lacks other nodes too.
 
     Nodes that were there before stand in for nothing, also where they took over the users of a merged node.
     """
@@ -46,7 +52,7 @@ def stand_ins(
             continue
         for replaced, replacement in zip(old, inputs, strict=True):
             if replacement != replaced and replacement not in before and replaced not in after:
-                gone = _gone(replaced, before, after)
+                gone = _gone(replaced, before, after, within)
                 for new in _new(replacement, before, after):
                     found.setdefault(new, set()).update(gone)
     return {name: tuple(sorted(replaced, key=order.__getitem__)) for name, replaced in found.items()}
@@ -88,7 +94,7 @@ def _new(name: str, before: Inputs, after: Inputs) -> set[str]:
     return found
 
 
-def _gone(name: str, before: Inputs, after: Inputs) -> set[str]:
+def _gone(name: str, before: Inputs, after: Inputs, within: Collection[str] | None) -> set[str]:
     """A node that is gone and all that went with it: what it was computed from, up to nodes that are still there."""
     found: set[str] = set()
     stack = [name]
@@ -96,6 +102,7 @@ def _gone(name: str, before: Inputs, after: Inputs) -> set[str]:
         current = stack.pop()
         if current in found or current in after or current not in before:
             continue
-        found.add(current)
-        stack.extend(before[current])
+        if within is None or current == name or current in within:
+            found.add(current)
+            stack.extend(before[current])
     return found

@@ -71,3 +71,10 @@ def test_what_two_replaced_nodes_share_was_made_for_both() -> None:
     before = {"x": (), "a": (), "mul": ("x", "a"), "div": ("x", "a"), "output": ("mul", "div")}
     after = {"x": (), "a": (), "wide": ("a",), "mul_1": ("x", "wide"), "div_1": ("x", "wide"), "output": ()}
     assert made_for({"mul": "mul_1", "div": "div_1"}, before, after)["wide"] == ("mul", "div")
+
+
+def test_of_a_part_that_lacks_other_nodes_only_what_can_be_gone_is() -> None:
+    before = {"x": (), "sin": ("x",), "cos": ("sin",), "g": ("cos",), "output": ("cos", "g")}
+    after = {"x": (), "new": ("x",), "g": ("new",), "output": ("g",)}
+    assert stand_ins(before, after, "backward") == {"new": ("sin", "cos")}
+    assert stand_ins(before, after, "backward", within={"g"}) == {"new": ("cos",)}
