@@ -155,7 +155,7 @@ class JointGraph:
         What was traced under its name is believed first: when a pass removes a no-op, torch 2.14 gives the node before
         it the no-op's meta data.
         """
-        if not nested and node.name in self._ops and not self._is_other(node, phase):
+        if not nested and self._ops.get(node.name) == op_name(node) and not self._is_other(node, phase):
             sources = self._traced.sources[node.name]
             differentiates = () if sources else self._differentiates.get(node.name, ())
             return Lineage(sources, differentiates, rewrote=node.name in self._rewrote)
@@ -172,14 +172,13 @@ class JointGraph:
         """
         if node.op != "call_function" or node.name not in self._ops:
             return False
-        if self._ops[node.name] != op_name(node):
-            return True
         if inputs_of(node) == self._traced.inputs[node.name]:
             return False
+        found = self._graphs.lineage_of(node)
         if phase == "forward" and node.name in self._differentiates:
-            return True
-        known, found = self._traced.sources[node.name], self._graphs.lineage_of(node).sources
-        return bool(known and found) and set(known).isdisjoint(found)
+            return not found.differentiates and node.meta.get("partitioner_tag") != "is_backward"
+        known = self._traced.sources[node.name]
+        return bool(known and found.sources) and set(known).isdisjoint(found.sources)
 
     def vanished(self, graph: fx.Graph) -> dict[str, Fate]:
         """The fates of the Dynamo nodes that the lowered forward graph does not name; none if the joint is unknown."""
@@ -194,14 +193,23 @@ class JointGraph:
         ops = {node.name: op_name(node) for node in graph.nodes}
         others = {node.name for node in graph.nodes if self._is_other(node, phase)}
         before = {name: inputs for name, inputs in self._traced.inputs.items() if name not in others}
-        within = self._differentiates if phase == "backward" else None
-        for name, gone in stand_ins(before, lowered, phase, n_results=self._n_results, within=within).items():
-            if phase == "backward":  # of forward's nodes none is in a backward graph, so that none of them is gone
-                gone = tuple(node for node in gone if node in self._differentiates) or gone
-            sources, differentiates = (_together(table, gone) for table in (self._traced.sources, self._differentiates))
-            same_op = {self._ops[node] for node in gone if node in self._ops} == {ops[name]}
-            found[name] = Lineage(sources, differentiates, rewrote=not same_op)
+        gone = stand_ins(before, lowered, phase, n_results=self._n_results)
+        # A backward graph lacks most of the forward, which is therefore not gone: only where nothing else is known.
+        gone_here = stand_ins(before, lowered, phase, n_results=self._n_results, within=self._differentiates)
+        for name, nodes in gone.items():
+            for choice in (gone_here[name], nodes) if phase == "backward" else (nodes,):
+                found[name] = self._in_the_place_of(choice, ops[name], phase)
+                if found[name].sources or found[name].differentiates:
+                    break
         return found
+
+    def _in_the_place_of(self, nodes: Names, op: str, phase: Phase) -> Lineage:
+        """Where a new node comes from that stands for some that were traced, and runs an op."""
+        if phase == "backward":  # of forward's nodes none is in a backward graph, so that none of them is gone
+            nodes = tuple(node for node in nodes if node in self._differentiates) or nodes
+        sources, differentiates = (_together(table, nodes) for table in (self._traced.sources, self._differentiates))
+        same_op = {self._ops[node] for node in nodes if node in self._ops} == {op}
+        return Lineage(sources, differentiates, rewrote=not same_op)
 
 
 def _together(names: Mapping[str, Names], nodes: Names) -> Names:

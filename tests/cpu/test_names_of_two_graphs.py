@@ -60,7 +60,8 @@ def test_what_the_partitioner_moved_into_the_forward_is_what_it_was() -> None:
     joint = joint_of(dynamo())
     forward = fx.Graph()
     tangent = forward.placeholder("tangents_1")
-    pair = forward.call_function(aten.max.dim, (tangent, 0), name="pair")
+    merged = forward.call_function(aten.neg.default, (tangent,), name="merged")  # by a pass, with what `pair` read
+    pair = called(forward, aten.max.dim, (merged, 0), "pair", seq_nr=2, partitioner_tag="is_backward")
     assert joint.lineage_of(pair, "forward") == Lineage((), ("cos",))
 
 
