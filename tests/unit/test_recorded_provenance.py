@@ -23,6 +23,7 @@ def test_every_kernel_has_an_owner_every_node_a_fate_and_the_sums_are_exact(path
         assert unowned(region.kernels) == []
         post_grad = [node for graph in region.graphs for node in graph.post_grad]
         assert not_once(executed_times(post_grad, region.kernels)) == {}
+        assert [node.name for node in post_grad if node.sources and node.differentiates] == []
         compute = [node.name for node in region.nodes if node.kind == "compute"]
         assert [name for name in compute if region.fates[name].kind == "unknown"] == []
 
