@@ -23,6 +23,11 @@ class Growth:
     error: float | None = None
     last: float | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is any: the exponent is beyond its error, as far as that is known."""
+        return self.error is None or self.exponent > self.error
+
 
 def growth(
     sizes: Sequence[int], times_ns: Sequence[float], noises: Sequence[float], groups: Sequence[int] | None = None

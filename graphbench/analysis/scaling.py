@@ -109,7 +109,7 @@ def fastest_growing(found: Scaling, *, share: float = 0.05) -> NodeScaling | Non
     known = [
         (row.growth.exponent, row)
         for row in found.rows
-        if row.growth is not None and not row.doubt and (row.shares[-1] or 0.0) >= share
+        if row.growth is not None and row.growth.is_known and not row.doubt and (row.shares[-1] or 0.0) >= share
     ]
     return max(known, key=lambda pair: pair[0])[1] if known else None
 

@@ -73,8 +73,12 @@ def markdown_scaling(found: Scaling, *, top: int | None = SHOWN_ROWS) -> str:
 def headlines(found: Scaling) -> list[str]:
     """What grows fastest, of op types and of nodes."""
     node = fastest_growing(found)
-    ops = [row for row in found.ops if row.growth is not None and not row.doubt and (row.shares[-1] or 0.0) >= 0.05]
-    op = max(ops, key=lambda row: row.growth.exponent if row.growth else 0.0) if ops else None
+    ops = [
+        (row.growth.exponent, row)
+        for row in found.ops
+        if row.growth is not None and row.growth.is_known and not row.doubt and (row.shares[-1] or 0.0) >= 0.05
+    ]
+    op = max(ops, key=lambda pair: pair[0])[1] if ops else None
     told = []
     if op is not None and op.nodes > 1:
         told.append(f"{op.group} ({count_text(op.nodes, 'row')}) grows fastest of all op types: {_grows(op)}")

@@ -17,6 +17,7 @@ from graphbench.analysis.scaling import Scaling, fastest_growing, scaling
 from graphbench.errors import ProfileFormatError, UsageError
 from graphbench.records import InputRecord, NodeRecord, ProfileRecord, Side
 from graphbench.report.profile_scaling import ProfileScaling
+from graphbench.report.scaling_table import headlines
 from graphbench.runs.series import write_series
 from tests.factories import FAILED, ceilings, environment, executes, kernel, node, profile, region, spec, steady
 
@@ -77,6 +78,17 @@ def test_what_grows_fastest_takes_a_part_worth_knowing() -> None:
     found = fastest_growing(scaling(tiny))
     assert found is not None
     assert found.name == "linear"
+
+
+def test_a_growth_within_its_error_is_no_headline() -> None:
+    sizes = [at(n, [node("matmul", us * US)]) for n, us in ((128, 500), (256, 900), (512, 300), (1024, 800))]
+    found = scaling(sizes)
+    growth = found.rows[0].growth
+    assert growth is not None
+    assert growth.error is not None
+    assert 0 < growth.exponent < growth.error
+    assert fastest_growing(found) is None
+    assert headlines(found)[0].startswith("what grows fastest is not known")
 
 
 def test_a_node_that_one_set_lacks_is_shown_without_growth() -> None:
