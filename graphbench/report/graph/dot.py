@@ -74,7 +74,7 @@ class DotReporter:
 def _shown(record: ProfileRecord, graph: networkx.DiGraph[str], select: Sequence[str]) -> set[str]:
     """The nodes that are meant, and the kernels that do more for them than read them; without patterns, all."""
     if not select:
-        return {vertex for vertex, what in graph.nodes(data="what") if what != "post-grad node"}
+        return {vertex for vertex in graph if graph.nodes[vertex]["what"] != "post-grad node"}
     every = [(region, node) for region in record.regions for node in region.nodes]
     nodes = {f"{region.key}/node/{node.name}" for region, node in meant(every, select, option="select")}
     kernels = {
