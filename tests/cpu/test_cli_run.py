@@ -94,8 +94,9 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_run_leaves_four_files(profiles: Path) -> None:
-    assert {path.name for path in profiles.iterdir()} == {"report.txt", "nodes.csv", "fusions.csv", "profile.json"}
+def test_run_leaves_every_file(profiles: Path) -> None:
+    tables, reports = {"nodes.csv", "fusions.csv"}, {"report.txt", "report.html", "trace.json"}
+    assert {path.name for path in profiles.iterdir()} == {"profile.json", *tables, *reports}
 
 
 def test_nodes_csv_has_a_row_for_every_op_of_the_model(profiles: Path) -> None:
