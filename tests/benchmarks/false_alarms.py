@@ -48,7 +48,7 @@ def compared(paths: list[Path]) -> dict[str, Any]:
     rows = trials = 0
     for before, after in pairwise(paths):
         found = graphbench.diff(before, after)
-        judged = [*found.rows, *found.fusions, *found.totals]
+        judged = [*found.nodes, *found.fusions, *found.totals]
         rows, trials = rows + len(judged), trials + 1
         alarms += [
             {"pair": f"{before.stem}-{after.stem}", "row": _name(row), "verdict": row.verdict, "ratio": row.ratio}

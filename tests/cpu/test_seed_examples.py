@@ -67,7 +67,7 @@ def test_a_custom_model_file_with_saved_inputs(model: Path, tmp_path: Path) -> N
     torch.save({"x": torch.randn(3, 8), "scale": torch.tensor(2.0)}, tmp_path / "input.pt")
     words = ["--custom-model-file", str(model), "--model-class", "Net", "--example-inputs", str(tmp_path / "input.pt")]
     assert main(["run", *words, *BUDGET, "--output-dir", str(tmp_path / "reports")]) == 0
-    assert {path.suffix for path in (tmp_path / "reports").iterdir()} == {".txt", ".csv", ".json"}
+    assert {path.suffix for path in (tmp_path / "reports").iterdir()} == {".txt", ".csv", ".json", ".html"}
     (region,) = read(tmp_path / "reports" / "profile.json").regions
     assert [node.op_type for node in region.nodes] == ["linear", "relu", "mul"]
     assert region.nodes[0].outputs[0].shape == (3, 4)
@@ -96,6 +96,6 @@ def test_the_culprit_is_found_behind_ops_that_could_be_fused(
     sys.modules.pop("find_the_culprit")
     assert [node.op_type for node in found.culprits] == ["masked_fill", "masked_fill"]
     assert min(found.shares) > 0.4
-    changes = {(row.op_type, row.change) for row in found.difference.rows}
+    changes = {(row.op_type, row.change) for row in found.difference.nodes}
     assert {("masked_fill", "both"), ("matmul", "gone"), ("einsum", "added")} <= changes
     assert "fused: masked_fill takes" in capsys.readouterr().out
