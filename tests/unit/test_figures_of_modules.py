@@ -80,6 +80,12 @@ def test_without_any_kernel_only_eager_bars_are_drawn() -> None:
     assert figure.totals_ns == {"eager": 15.0}
 
 
+def test_a_side_of_which_nothing_was_timed_has_no_total() -> None:
+    figure = op_type_figure(profile(region([node("relu", 10.0)], [kernel("k", FAILED, roles=(executes("relu"),))])))
+    assert figure is not None
+    assert figure.totals_ns == {"eager": 10.0}
+
+
 def test_views_that_cost_nothing_are_no_bar() -> None:
     figure = op_type_figure(
         profile(region([node("relu", 10.0), node("view", 0.0, kind="view", fate=Fate(kind="view"))]))

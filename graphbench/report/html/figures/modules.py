@@ -115,6 +115,7 @@ def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow, cut
         return None
     bars = _bars(rows, word)
     compiled = bool(total.kernels)
+    totals = (("eager", whole.eager_ns), ("compiled", whole.compiled_ns if compiled else None))
     sides = [side for side in _SIDES if whole.side_ns(side) and (compiled or side.colour == "eager")]
     longest_ns = max(bar.longest_ns for bar in bars)
     scale = TimeAxis.up_to(longest_ns)
@@ -124,7 +125,7 @@ def _figure(name: str, word: str, rows: Sequence[GroupRow], total: GroupRow, cut
         caption=_caption(whole, word, compiled, cut),
         traces=(*(_trace(side, bars, whole, scale) for side in sides), *([_ratios(bars, scale)] if compiled else [])),
         layout=_layout(bars, scale, longest_ns),
-        totals_ns={"eager": whole.eager_ns or 0.0, **({"compiled": whole.compiled_ns or 0.0} if compiled else {})},
+        totals_ns={name: total_ns for name, total_ns in totals if total_ns is not None},
         alternative=tuple((bar.name, _words(bar, compiled)) for bar in (*bars, whole)),
     )
 
