@@ -20,12 +20,12 @@ from graphbench.quickcodec import quick_decoder
 from graphbench.records import ProfileRecord
 from graphbench.units import format_bytes
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """2: a row's device kernels carry their launches; clocks, batches, Triton's choices and what
 backward nodes differentiate were added. 5: peak memory of sides, regions and nodes, spilled inputs and the memory
 budget were added. 6: least work of rows, traffic of kernels, refused fusions, compile times and ceilings were added. 7:
 what the model was called with, and which rows were asked for within which time. 8: generated code, and where in it a
-kernel is called."""
+kernel is called. 9: symbolic sizes, groups of calls by their sizes, other backends, runs without CUDA graphs."""
 MAX_FILE_BYTES = 1 << 30
 """16 times a profile of 10,000 nodes that all have samples of their own. Memory bound: see `read`."""
 _COLUMNS = "columns"  # beside the fields of the record

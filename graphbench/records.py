@@ -27,10 +27,12 @@ from graphbench.step_records import GraphBreak, Recompile, StepRecord
 
 Phase = Literal["forward", "backward"]
 NodeKind = Literal["compute", "view", "state", "host"]
-KernelKind = Literal["triton", "template", "extern", "fallback", "custom", "user-triton", "cpp", "collective"]
+KernelKind = Literal["triton", "template", "extern", "fallback", "custom", "user-triton", "cpp", "collective", "opaque"]
 CeilingKind = Literal["copy", "read", "write", "matmul", "launch"]
 Role = Literal["executes", "recomputes", "contributes", "prepares", "differentiates"]
-FateKind = Literal["fused", "kernel", "split", "view", "folded", "merged", "rewritten", "dead", "eager", "unknown"]
+FateKind = Literal[
+    "fused", "kernel", "split", "view", "folded", "merged", "rewritten", "dead", "eager", "opaque", "unknown"
+]
 # How two notes of a profile begin.
 HELD_NOTE = "captured inputs hold"
 SHARED_CPU_NOTE = "the CPU was shared"
@@ -61,7 +63,8 @@ class NodeRecord:
     and slices tagged likewise. `inputs` are the names of the nodes it reads. `backward_isolated` is its own backward
     alone, from random tangents; `backward_in_graph` what it cost in the region's eager backward, where adding up a
     gradient belongs to the node that brought it last. `peak_bytes` of its results are alive at the region's eager peak.
-    `callee` is what is called, as `torch._C._nn.linear`; of a method its name.
+    `callee` is what is called, as `torch._C._nn.linear`; of a method its name. `symbolic` has for every output its
+    sizes as the compiler knows them, as `s0` or `2*s0`; it is empty where all are fixed.
     """
 
     name: str
@@ -80,6 +83,7 @@ class NodeRecord:
     backward_in_graph: Measurement = NOT_MEASURED
     peak_bytes: int | None = None
     callee: str = ""
+    symbolic: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,13 +203,26 @@ class FusionRefusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UncapturedRun:
+    """The run of a side that replays CUDA graphs, its kernels launched one by one instead.
+
+    `plain`, `wall_ns` and `host_ns` are as those of the `Side`: what both do not share is what the replay saves.
+    """
+
+    plain: Measurement = NOT_MEASURED
+    wall_ns: tuple[float, ...] = ()
+    host_ns: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One side of a region as a whole: `run` labelled (its rows are the in-graph times), `plain` without any label.
 
     `wall_ns` are wall times of the same run with no instrument at all, from the call until the device has drained,
     `host_ns` the times to issue it. Where `run` replays CUDA graphs, `graph_nodes` is how many nodes each replay ran.
     `peak_bytes`: the most that the device's allocator had given out at once, above what it had before the forward.
-    `compile_ns`: wall time until the compiled side could run, Dynamo's tracing included in the forward's.
+    `compile_ns`: wall time until the compiled side could run, Dynamo's tracing included in the forward's. `uncaptured`
+    is the same run without its CUDA graphs, where it replays any.
     """
 
     run: RunRecord | None = None
@@ -215,12 +232,17 @@ class Side:
     graph_nodes: int | None = None
     peak_bytes: int | None = None
     compile_ns: int | None = None
+    uncaptured: UncapturedRun | None = None
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRecord:
-    """One input of a region. `source` is Dynamo's expression for it; `value` holds a non-tensor input."""
+    """One input of a region. `source` is Dynamo's expression for it; `value` holds a non-tensor input.
+
+    `symbolic` are a tensor's sizes as the compiler knows them, or what a size that is an input is called; it is empty
+    where all are fixed.
+    """
 
     name: str
     source: str
@@ -228,6 +250,7 @@ class InputRecord:
     spec: TensorSpec | None = None
     value: JsonValue = None
     mutated: bool = False
+    symbolic: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +283,10 @@ class Ambient:
 class RegionRecord:
     """One compiled Dynamo graph: `key` is `r0`, `r1`, ...; `compile_id` Dynamo's `frame/recompile`.
 
+    A graph that takes any sizes has a record for every group of sizes that it was called with: the first is `r0`, the
+    others, `r0.2`, `r0.3`, ..., are `shapes_of` it. `sizes` are the values that its symbols have in the group, `calls`
+    the calls with these. `backend` made the compiled side, where that was not Inductor.
+
     `captured_bytes` of its inputs were held in memory until it was measured, `spilled_bytes` elsewhere. In its eager
     forward most bytes of results, `peak_bytes`, are alive when `peak_node` has just run; the nodes' add up to them.
     """
@@ -271,6 +298,9 @@ class RegionRecord:
     location: SourceLine | None = None
     device: str = "cpu"
     calls: int = 0
+    shapes_of: str = ""
+    sizes: tuple[tuple[str, int], ...] = ()
+    backend: str = ""
     inputs: tuple[InputRecord, ...] = ()
     ambient: Ambient | None = None
     nodes: tuple[NodeRecord, ...] = ()

@@ -72,7 +72,13 @@ MEASURED: Final[Mapping[str, Mapping[str, str]]] = {
         "graph_nodes": "nodes of the CUDA graphs that a run replays; null where it replays none",
         "peak_bytes": "most memory that was given out at once, above what was before the forward; null where not known",
         "compile_ns": "wall time until it could run, Dynamo's tracing included; null where nothing was compiled",
+        "uncaptured": "the same run with its kernels launched one by one; null where it replays no CUDA graphs",
         "reason": "why it was not measured",
+    },
+    "UncapturedRun": {
+        "plain": "the run without any label",
+        "wall_ns": "wall times with no instrument, until the device has drained, in nanoseconds",
+        "host_ns": "times to issue those runs, in nanoseconds",
     },
     "RunRecord": {
         "busy_ns": "device time of a whole run, in nanoseconds, one a sample",

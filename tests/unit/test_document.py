@@ -264,13 +264,13 @@ def test_arguments_nested_beyond_reason_are_refused_on_reading_and_writing() -> 
 
 
 def test_a_newer_schema_asks_for_an_upgrade() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 9, expected at most 8") as caught:
+    with pytest.raises(ProfileFormatError, match="schema 10, expected at most 9") as caught:
         document.loads(replaced(("schema_version",), document.SCHEMA_VERSION + 1))
     assert "upgrade graphbench" in (caught.value.hint or "")
 
 
 def test_an_older_schema_asks_to_measure_again() -> None:
-    with pytest.raises(ProfileFormatError, match="schema 2, expected 8") as caught:
+    with pytest.raises(ProfileFormatError, match="schema 2, expected 9") as caught:
         document.loads(replaced(("schema_version",), 2))
     assert "measure again" in (caught.value.hint or "")
 
