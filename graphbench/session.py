@@ -213,7 +213,26 @@ class Session:
                 return self._record(region, args)
             return compiled(*args)
 
-        return run
+        def run_group(*args: Any) -> Any:
+            group = region.group_of(args) or self._new_group(region, args)
+            if group is None:
+                region.groups.ungrouped += 1
+                return compiled(*args)
+            self.tick = group.last_tick = self.tick + 1
+            group.calls += 1
+            if group.wants_capture:
+                return self._record(group, args)
+            return compiled(*args)
+
+        return run_group if region.takes_any_sizes else run
+
+    def _new_group(self, region: Region, args: tuple[Any, ...]) -> Region | None:
+        """The region of a call's sizes, which stands behind those of the same graph."""
+        with self._lock.here():
+            found = region.group_of(args) or region.new_group(args)
+            if found is not None and found not in self.regions:
+                self.regions.insert(self.regions.index(region) + len(region.groups.by_values) - 1, found)
+            return found
 
     def _record(self, region: Region, args: tuple[Any, ...]) -> Any:
         with self._lock.here():
