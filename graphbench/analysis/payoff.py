@@ -45,7 +45,10 @@ def whole_pay_off(record: ProfileRecord) -> PayOff | None:
 def _pay_off(name: str, regions: Sequence[RegionRecord]) -> PayOff:
     sides = [(region.eager, region.forward) for region in regions]
     sides += [(region.eager_backward, region.backward) for region in regions if not lacks_backward(region)]
-    compiled = [side.compile_ns for _, side in sides]
+    compiled = [region.forward.compile_ns for region in regions if not region.shapes_of]
+    # Other backends' backwards are compiled with the forward.
+    late = [region for region in regions if not (region.shapes_of or region.backend or lacks_backward(region))]
+    compiled += [region.backward.compile_ns for region in late]
     known = [entry for entry in compiled if entry is not None]
     eager, after = _times([before for before, _ in sides]), _times([side for _, side in sides])
     found = PayOff(
