@@ -19,6 +19,7 @@ from graphbench.doctor.machine import Gpu, GpuState, Machine, Room, Torch
 from graphbench.doctor.packages import EXTRAS, TARGET
 from graphbench.doctor.text import as_json, as_text, summary
 from graphbench.errors import SetupError, TimingError
+from graphbench.probes.relied_on import FeatureName
 from graphbench.report.paint import GREEN, RED, paint
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class Fake(Machine):
     backends: Sequence[str] = (TARGET,)
     files: Mapping[str, str] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, Sequence[str]] = field(default_factory=dict)
     compiler: str | SetupError = "g++"
     compiler_fault: str = ""
     programs: Sequence[str] = ("g++", "gcc")
@@ -78,6 +80,9 @@ class Fake(Machine):
 
     def imported(self, code: str) -> str:
         return self.broken.get(code, "")
+
+    def torch_faults(self, feature: FeatureName) -> Sequence[str]:
+        return self.faults.get(feature, ())
 
     def cpp_compiler(self) -> str:
         return given(self.compiler)
