@@ -51,11 +51,13 @@ def torch_notes() -> tuple[str, ...]:
     asked = [name for name in FEATURES if newer or name in _ASKED]
     off = [(name, reason) for name in asked if FEATURES[name].without and (reason := why_not(name))]
     told = [f"{FEATURES[name].without}: {reason}" for name, reason in off]
-    if newer and not off and not any(map(faults, FEATURES)):
+    if newer:
         count = sum(probe.applies for feature in FEATURES.values() for probe in feature.probes)
+        differ = sum(len(faults(name)) for name in FEATURES)
+        outcome = f"{differ} of them differ: `graphbench doctor` names them" if differ else "they look as they do there"
         told.append(
-            f"torch {_version()} is newer than the releases that graphbench was checked with ({CHECKED}); all {count} "
-            "parts of it that graphbench relies on look as they do there"
+            f"torch {_version()} is newer than the releases that graphbench was checked with ({CHECKED}); "
+            f"it relies on {count} parts of torch: {outcome}"
         )
     return tuple(told)
 

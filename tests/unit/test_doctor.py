@@ -148,6 +148,24 @@ def test_torch_must_be_there_and_of_a_known_release(about: Torch | SetupError, s
 
 
 @pytest.mark.parametrize(
+    ("feature", "state", "words"),
+    [
+        ("mapping", "problem", "no mapping kernels to nodes with this torch"),
+        ("breaks", "warning", "graph breaks and recompiles are unknown with this torch"),
+    ],
+)
+def test_what_torch_lacks_is_named_with_the_feature_that_relies_on_it(feature: str, state: str, words: str) -> None:
+    found = {entry.check: entry for entry in packages.parts(Fake(faults={feature: ("torch.x is not there",)}))}
+    lacking = found.pop(f"torch: {feature}")
+    assert lacking.state == state
+    assert "not as expected: torch.x is not there" in lacking.found
+    assert words in lacking.fix
+    assert "2.11, 2.13 and 2.14" in lacking.fix
+    assert {entry.state for entry in found.values()} == {"ok", "not applicable"}
+    assert [check for check, entry in found.items() if entry.state == "not applicable"] == ["torch: CUDA"]
+
+
+@pytest.mark.parametrize(
     ("backends", "state", "words"),
     [
         ((TARGET,), "ok", "graphbench.session:backend"),
