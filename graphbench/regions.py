@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import fx
@@ -15,10 +15,14 @@ from graphbench.errors import CaptureError
 from graphbench.execution.replay import CapturedInput, Geometry
 from graphbench.execution.spill import Spilled, captured_bytes, spill
 from graphbench.inductor.compile import BackendOptions, CompiledGraph
+from graphbench.inductor.symbolic import for_sizes
 from graphbench.measurements import SourceLine, TensorSpec
 from graphbench.records import Ambient, InputRecord, NodeRecord
+from graphbench.symbolic import SizeInput, is_symbolic, size_inputs
 from graphbench.tensors import device_of, has_storage, spec_of, tensors_of
 
+MOST_GROUPS: Final = 8
+"""So many groups of sizes of one graph are captured."""
 REPLACED = "a parameter or buffer was replaced or moved since the region was captured"
 
 
@@ -37,12 +41,31 @@ class Capture:
     spilled: Spilled | None = None
 
 
+@dataclass(slots=True, repr=False)
+class SizeGroups:
+    """The regions of one graph by the values that a call's sizes have. `ungrouped` calls had sizes of no group."""
+
+    inputs: tuple[SizeInput, ...] | None = None
+    by_values: dict[tuple[int, ...], Region] = field(default_factory=dict)
+    ungrouped: int = 0
+
+    def values(self, gm: fx.GraphModule, args: Sequence[Any]) -> tuple[int, ...]:
+        """What a call's sizes are, of a graph that takes any."""
+        if self.inputs is None:  # only now: compiling may have found sizes to be equal, or numbers
+            self.inputs = size_inputs(gm.graph)
+        return tuple([entry.value(args) for entry in self.inputs])
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Region:
     """One compiled Dynamo graph. `ticks` are the session's call numbers of its first and its latest call.
 
     `compile_ns` is the wall time until its forward could run. `backend_options` are what it was compiled with,
     `options` the same as text.
+
+    A graph that takes any sizes is a region for every group of sizes that it is called with. They share the graph and
+    what was made of it; all but the first are `shapes_of` that one. `bound` has the compiled graphs with records as of
+    these sizes.
     """
 
     key: str
@@ -62,6 +85,53 @@ class Region:
     calls: int = 0
     first_tick: int = 0
     last_tick: int = 0
+    shapes_of: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    groups: SizeGroups = field(default_factory=lambda: SizeGroups())
+    bound: dict[int, CompiledGraph] = field(default_factory=dict)
+
+    @property
+    def takes_any_sizes(self) -> bool:
+        """Whether its graph was made for more sizes than those of its first call."""
+        return any(is_symbolic(node.meta.get("example_value")) for node in self.gm.graph.find_nodes(op="placeholder"))
+
+    def group_of(self, args: Sequence[Any]) -> Region | None:
+        """The region of a call's sizes, if there is one."""
+        return self.groups.by_values.get(self.groups.values(self.gm, args))
+
+    def new_group(self, args: Sequence[Any]) -> Region | None:
+        """A region for the sizes of a call: itself for those of its first call; `None` beyond `MOST_GROUPS`."""
+        known, values = self.groups.by_values, self.groups.values(self.gm, args)
+        if len(known) >= MOST_GROUPS:
+            return None
+        sizes = {entry.symbol: value for entry, value in zip(self.groups.inputs or (), values, strict=True)}
+        nodes = graphs.node_records(self.gm, sizes)
+        if not known:
+            self.sizes, self.nodes, known[values] = sizes, nodes, self
+        else:
+            known[values] = replace(
+                self,
+                key=f"{self.key}.{len(known) + 1}",
+                shapes_of=self.key,
+                sizes=sizes,
+                nodes=nodes,
+                capture=None,
+                problem="",
+                wants_capture=True,
+                calls=0,
+                first_tick=0,
+                last_tick=0,
+                bound={},
+            )
+        return known[values]
+
+    def group_running(self, graph: CompiledGraph, args: Sequence[Any]) -> Region:
+        """The region of the sizes that one of its compiled graphs is called with; itself where those leave it open."""
+        if len(self.groups.by_values) < 2 or graph.symbolic is None:
+            return self
+        sizes = {entry.symbol: entry.value(args) for entry in graph.symbolic.inputs}
+        fitting = [group for group in self.groups.by_values.values() if _agree(group.sizes, sizes)]
+        return fitting[0] if len(fitting) == 1 else self
 
     def compiled_call(self, args: Sequence[Any]) -> Any:
         """Run what Inductor compiled."""
@@ -147,7 +217,16 @@ class Region:
     def graph(self, phase: str) -> CompiledGraph | None:
         """The newest compiled graph of a phase that holds kernels, or `None`."""
         found = [graph for graph in self.graphs if graph.phase == phase and graph.artifact is not None]
-        return found[-1] if found else None
+        if not found or not self.sizes:
+            return found[-1] if found else None
+        newest = found[-1]
+        if id(newest) not in self.bound:
+            self.bound[id(newest)] = for_sizes(newest, self.sizes)
+        return self.bound[id(newest)]
+
+
+def _agree(sizes: Mapping[str, int], others: Mapping[str, int]) -> bool:
+    return all(others.get(symbol, value) == value for symbol, value in sizes.items())
 
 
 def _described(spec: TensorSpec) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from graphbench.errors import UsageError, first_line
 from graphbench.measurements import TensorSpec
+from graphbench.symbolic import NO_SIZES, size_hint, size_in
 
 ALIGNMENT_BYTES = 64
 
@@ -26,35 +28,23 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
     )
 
 
-def size_hint(size: int | torch.SymInt) -> int:
-    """A size, or the example value of a symbolic one; -1 when it has none (data-dependent, or a ragged dimension).
-
-    Source: `torch.SymInt.node`, `torch.nested._internal.nested_int.NestedIntNode`, torch 2.13.
-    """
-    if isinstance(size, int):
-        return size
-    if size.node.is_nested_int() or not size.node.has_hint():
-        return -1
-    return int(size.node.hint)
-
-
-def fake_specs(value: object) -> list[TensorSpec]:
-    """Specs of the fake tensors in a node's meta data; symbolic sizes by their hints."""
+def fake_specs(value: object, sizes: Mapping[str, int] = NO_SIZES) -> list[TensorSpec]:
+    """Specs of the fake tensors in a node's meta data; symbolic sizes as of `size_in`."""
     if isinstance(value, torch.Tensor):
-        return [_fake_spec(value)]
+        return [_fake_spec(value, sizes)]
     if isinstance(value, (list, tuple)):
-        return [spec for item in value for spec in fake_specs(item)]
+        return [spec for item in value for spec in fake_specs(item, sizes)]
     return []
 
 
-def _fake_spec(tensor: torch.Tensor) -> TensorSpec:
+def _fake_spec(tensor: torch.Tensor, sizes: Mapping[str, int]) -> TensorSpec:
     strided = tensor.layout is torch.strided and not tensor.is_nested
     return TensorSpec(
-        shape=tuple(map(size_hint, tensor.shape)),
-        stride=tuple(map(size_hint, tensor.stride())) if strided else (),
+        shape=tuple(size_in(size, sizes) for size in tensor.shape),
+        stride=tuple(size_in(step, sizes) for step in tensor.stride()) if strided else (),
         dtype=str(tensor.dtype).removeprefix("torch."),
         device=str(tensor.device),
-        storage_offset=size_hint(tensor.storage_offset()) if strided else 0,
+        storage_offset=size_in(tensor.storage_offset(), sizes) if strided else 0,
         requires_grad=tensor.requires_grad,
     )
 

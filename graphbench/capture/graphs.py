@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -13,6 +13,7 @@ from graphbench.calls import callee, prototype
 from graphbench.capture import source_lines
 from graphbench.measurements import TensorSpec
 from graphbench.records import InputRecord, NodeKind, NodeRecord
+from graphbench.symbolic import NO_SIZES, is_symbolic, symbolic_sizes
 from graphbench.tensors import fake_specs, spec_of
 
 STATE_NODES = re.compile(
@@ -40,13 +41,14 @@ def copy_graph(gm: fx.GraphModule) -> fx.GraphModule:
     return fx.GraphModule(gm, graph)
 
 
-def node_records(gm: fx.GraphModule) -> tuple[NodeRecord, ...]:
-    """Records of all calls of a graph, in program order, unmeasured."""
-    return tuple(_node_record(node) for node in gm.graph.nodes if node.op.startswith("call_"))
+def node_records(gm: fx.GraphModule, sizes: Mapping[str, int] = NO_SIZES) -> tuple[NodeRecord, ...]:
+    """Records of all calls of a graph, in program order, unmeasured; of any sizes, where its symbols have these."""
+    return tuple(_node_record(node, sizes) for node in gm.graph.nodes if node.op.startswith("call_"))
 
 
-def _node_record(node: fx.Node) -> NodeRecord:
-    outputs = tuple(fake_specs(node.meta.get("example_value")))
+def _node_record(node: fx.Node, sizes: Mapping[str, int]) -> NodeRecord:
+    example = node.meta.get("example_value")
+    outputs = tuple(fake_specs(example, sizes))
     return NodeRecord(
         name=node.name,
         op=node.op,
@@ -58,7 +60,12 @@ def _node_record(node: fx.Node) -> NodeRecord:
         module=_module_path(node),
         source=source_lines.from_text(node.meta.get("stack_trace")),
         callee=callee(node),
+        symbolic=_symbolic(example) if outputs else (),
     )
+
+
+def _symbolic(example: object) -> tuple[tuple[str, ...], ...]:
+    return tuple(symbolic_sizes(example)) if is_symbolic(example) else ()
 
 
 def op_type(node: fx.Node) -> str:
@@ -113,13 +120,14 @@ def input_records(gm: fx.GraphModule, values: Sequence[Any]) -> tuple[InputRecor
 
 
 def _input_record(node: fx.Node, value: Any) -> InputRecord:
-    source = _source_name(node)
+    source, example = _source_name(node), node.meta.get("example_value")
+    symbolic = symbolic_sizes(example)[0] if is_symbolic(example) else ()
     if not isinstance(value, torch.Tensor):
-        return InputRecord(name=node.name, source=source, kind="value", value=prototype(value))
+        return InputRecord(name=node.name, source=source, kind="value", value=prototype(value), symbolic=symbolic)
     if isinstance(value, torch.nn.Parameter):
-        return InputRecord(name=node.name, source=source, kind="parameter", spec=spec_of(value))
+        return InputRecord(name=node.name, source=source, kind="parameter", spec=spec_of(value), symbolic=symbolic)
     kind: Literal["buffer", "tensor"] = "buffer" if "_buffers" in source else "tensor"
-    return InputRecord(name=node.name, source=source, kind=kind, spec=spec_of(value))
+    return InputRecord(name=node.name, source=source, kind=kind, spec=spec_of(value), symbolic=symbolic)
 
 
 def _source_name(node: fx.Node) -> str:

@@ -18,6 +18,7 @@ from graphbench.inductor.joint import JointGraph, reading, reading_scalars
 from graphbench.inductor.origins import DynamoGraphs
 from graphbench.inductor.refusals import Refusal
 from graphbench.inductor.sites import unheard
+from graphbench.inductor.symbolic import SymbolicParts
 from graphbench.probes.features import require, why_not
 from graphbench.provenance.claims import KernelOrigins
 from graphbench.records import Fate, GraphInput, Phase, PostGradNode
@@ -43,6 +44,7 @@ class CompiledGraph:
     the very one that it lowered. `fault` says why its kernels could not be mapped. `vanished` are the fates of Dynamo
     nodes that a forward graph no longer names. `refusals` are pairs of kernels that the scheduler would not fuse, and
     why. `compile_ns` is the time that Inductor took. `prepared` is its `wrapper.Wrapper`, once somebody asked for it.
+    `symbolic` is what depends on the sizes of a call, where it takes any.
 
     Source: `torch._inductor.compile_fx._InProcessFxCompile.codegen_and_compile` changes the graph in place, and nothing
     changes it afterwards, torch 2.11, 2.13 and 2.14.
@@ -59,6 +61,7 @@ class CompiledGraph:
     refusals: tuple[Refusal, ...] = ()
     compile_ns: int | None = None
     prepared: Any = None
+    symbolic: SymbolicParts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +239,13 @@ def _mapped(
     try:
         nodes, kernels = hook.to_records(emitted, lowered.graph, phase, joint)
         inputs = hook.graph_inputs(lowered.graph, phase)
+        symbolic = hook.symbolic_parts(emitted, lowered.graph)
         vanished = joint.vanished(lowered.graph) if phase == "forward" else {}
     except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
         return CompiledGraph(phase, artifact, lowered, fault=f"{type(error).__name__}: {error}")
-    return CompiledGraph(phase, artifact, lowered, nodes, inputs, kernels, "", vanished, emitted.refusals())
+    return CompiledGraph(
+        phase, artifact, lowered, nodes, inputs, kernels, "", vanished, emitted.refusals(), symbolic=symbolic
+    )
 
 
 def _unread(artifact: Any, emitted: hook.Emitted, lowered: fx.GraphModule, joint: JointGraph) -> str:

@@ -17,10 +17,12 @@ from graphbench.calls import callee, prototype
 from graphbench.inductor.joint import JointGraph
 from graphbench.inductor.origins import Lineage, op_name
 from graphbench.inductor.refusals import Refusal, Refused, noting_refusals, operations_of
+from graphbench.inductor.symbolic import SymbolicParts, known_size, moved_bytes
 from graphbench.probes.features import require
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.put_back import replaced
 from graphbench.records import GraphInput, Phase, PostGradNode
+from graphbench.symbolic import is_symbolic, size_inputs
 from graphbench.tensors import fake_specs
 
 HOOK = "set_kernel_post_grad_provenance_tracing"
@@ -28,11 +30,12 @@ IMPORTERS = ("torch._inductor.debug", "torch._inductor.codegen.triton", "torch._
 
 
 class AnnouncedIr(NamedTuple):
-    """An IR node with the buffers that it reads, and the bytes that it reads and writes."""
+    """An IR node with the buffers that it reads, and the bytes that it reads and writes, and these as an expression."""
 
     ir: Any
     reads: tuple[str, ...]
     moved_bytes: int | None
+    symbolic: Any = None
 
 
 @dataclass(slots=True)
@@ -93,7 +96,11 @@ def listening() -> Iterator[Emitted]:
 def _irs(node_schedule: Any, is_extern: bool) -> list[AnnouncedIr]:
     if is_extern:
         return [AnnouncedIr(node_schedule, _arguments(node_schedule), None)]
-    return [AnnouncedIr(entry.node, _reads(entry), _moved(entry)) for entry in node_schedule if _has_origins(entry)]
+    return [
+        AnnouncedIr(entry.node, _reads(entry), _moved(entry), _symbolic_moved(entry))
+        for entry in node_schedule
+        if _has_origins(entry)
+    ]
 
 
 def _has_origins(entry: Any) -> bool:
@@ -137,6 +144,20 @@ def to_records(
         for key, is_extern, irs in emitted.kernels
     )
     return nodes, kernels
+
+
+def symbolic_parts(emitted: Emitted, graph: fx.Graph) -> SymbolicParts | None:
+    """What of a graph's records depends on the sizes of a call; `None` where all sizes are numbers."""
+    nodes = {name: node for node, name in _qualified_names(emitted, graph).items() if node.op != "output"}
+    if not any(is_symbolic(node.meta.get("val")) for node in nodes.values()):
+        return None
+    moved = {
+        (key, index): announced.symbolic
+        for key, _, irs in emitted.kernels
+        for index, announced in enumerate(irs)
+        if announced.symbolic is not None
+    }
+    return SymbolicParts(nodes, moved, size_inputs(graph))
 
 
 def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
@@ -204,6 +225,25 @@ def _moved(entry: Any) -> int:
     return sum(int(dep.numbytes_hint()) for dep in deps if not isinstance(dep, dependencies.WeakDep))
 
 
+def _symbolic_moved(entry: Any) -> Any:
+    """The same as a sympy expression over the graph's symbols; `None` where every size is a number.
+
+    Source: `torch._inductor.dependencies.Dep.get_numel`, `SizeVarAllocator.remove_precomputed_replacements`,
+        `torch._inductor.virtualized.V.graph`, torch 2.11, 2.13 and 2.14.
+    """
+    from torch._inductor import dependencies
+    from torch._inductor.virtualized import V
+
+    total: Any = 0
+    for dep in entry.read_writes.reads | entry.read_writes.writes:
+        if not isinstance(dep, dependencies.WeakDep):
+            with contextlib.suppress(NotImplementedError):  # a buffer without a layout, of which no bytes count
+                total += dep.get_numel() * V.graph.get_dtype(dep.name).itemsize
+    if not getattr(total, "free_symbols", None):
+        return None
+    return V.graph.sizevars.remove_precomputed_replacements(total)
+
+
 def _arguments(call: Any) -> tuple[str, ...]:
     """Names of the buffers that an extern call takes, in order. Source: `ir.ExternKernel.inputs`, torch 2.13."""
     return tuple(_buffer(buffer.get_name()) for buffer in getattr(call, "inputs", ()) if hasattr(buffer, "get_name"))
@@ -228,7 +268,7 @@ def _post_grad_node(
         sources=lineage.sources,
         differentiates=lineage.differentiates,
         rewrote=lineage.rewrote,
-        moved_bytes=0 if is_view or node.target is operator.getitem else _moved_bytes(node),
+        moved_bytes=0 if is_view or node.target is operator.getitem else moved_bytes(node),
         is_view=is_view,
         callee=callee(node) if calls else "",
         arguments={"args": prototype(node.args), "kwargs": prototype(node.kwargs)} if calls else None,
@@ -247,7 +287,7 @@ def graph_inputs(graph: fx.Graph, phase: Phase) -> tuple[GraphInput, ...]:
         if isinstance(value, torch.Tensor):
             found.append(GraphInput(name=node.name, phase=phase, spec=fake_specs(value)[0]))
         elif isinstance(value, torch.SymInt) or type(value) is int:
-            found.append(GraphInput(name=node.name, phase=phase, value=_hint(value)))
+            found.append(GraphInput(name=node.name, phase=phase, value=known_size(value)))
     return tuple(found)
 
 
@@ -297,25 +337,3 @@ def _made_of(value: Any, joint: JointGraph, phase: Phase) -> tuple[str, ...]:
             return sources
         value = value.all_input_nodes[0]
     return ()
-
-
-def _moved_bytes(node: fx.Node) -> int | None:
-    """Bytes of its distinct tensor inputs and its outputs; `None` when a size is symbolic and has no hint."""
-    values = [source.meta.get("val") for source in node.all_input_nodes]
-    values.append(node.meta.get("val"))
-    total = 0
-    for value in values:
-        for tensor in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(tensor, torch.Tensor):
-                size = _hint(tensor.numel())
-                if size is None:
-                    return None
-                total += size * tensor.element_size()
-    return total
-
-
-def _hint(size: int | torch.SymInt) -> int | None:
-    if isinstance(size, int):
-        return size
-    hint = size.node.hint if size.node.has_hint() else None
-    return int(hint) if hint is not None else None

@@ -184,11 +184,11 @@ def _uncaptured(wrapper: Wrapper, hook: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def around_calls(graph: CompiledGraph, enter: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
-    """While inside, every call of the compiled graph runs within `enter()`."""
+def around_calls(graph: CompiledGraph, enter: Callable[[list[Any]], AbstractContextManager[None]]) -> Iterator[None]:
+    """While inside, every call of the compiled graph runs within `enter(inputs)`, which must leave these alone."""
 
     def around(below: Callable[[list[Any]], Any], args: list[Any]) -> Any:
-        with enter():
+        with enter(args):
             return below(args)
 
     with _in_front(graph, around):

@@ -159,7 +159,7 @@ class _Work:
                 _on_given_values(first),
                 self.guard,
                 self.ledger.book(key),
-                wanted=wanted if selection.wants_region(key, None) else frozenset(),
+                wanted=wanted if selection.wants_region(key, "", None) else frozenset(),
                 purse=purse,
                 watch=bar.watch,
             )
@@ -199,7 +199,7 @@ def _check_selection(selection: Selection, skeletons: Skeletons) -> None:
     """
     if selection != Selection():
         nodes = {key: skeleton.nodes for key, (skeleton, _) in skeletons.items()}
-        selection.check(nodes, (), {}, [(key, None) for key in skeletons])
+        selection.check(nodes, (), {}, [(key, "", None) for key in skeletons])
 
 
 def _on_given_values(policy: Policy) -> Policy:

@@ -157,7 +157,7 @@ class Recorder:
     def _instrument(self, stack: contextlib.ExitStack) -> None:
         """Labels in every compiled graph of the session, and a guard that tells their own calls from gap ops."""
         for region in self._session.regions:
-            for graph in region.graphs:
+            for graph in region.graphs if not region.shapes_of else ():  # groups of sizes share their graphs
                 if graph.artifact is not None:
                     wrapper = wrappers.prepare(graph)
                     stack.enter_context(wrappers.labelled(wrapper, self._on_kernel))
@@ -166,14 +166,16 @@ class Recorder:
     def _guarded(
         self, region: Region, graph: CompiledGraph, sites: Sequence[Site]
     ) -> contextlib.AbstractContextManager[None]:
-        place, thread = place_of(region, graph), self._thread
+        thread = self._thread
 
         @contextlib.contextmanager
-        def call() -> Iterator[None]:
-            key = (place, _phase_of_call(region), self._user_phase(), threading.get_ident())
+        def call(args: list[Any]) -> Iterator[None]:
+            group = region.group_running(graph, args)
+            place = place_of(group, graph)
+            key = (place, _phase_of_call(group), self._user_phase(), threading.get_ident())
             run = self._runs.get(key)
             if run is None:
-                run = self._runs[key] = _GraphRun(region.key, graph.phase, sites, *key[:3])
+                run = self._runs[key] = _GraphRun(group.key, graph.phase, sites, *key[:3])
             around, thread.run = thread.run, run
             try:
                 with paused(), self.places.graph(place), self._inside.inside():
@@ -326,8 +328,9 @@ def place_of(region: Region, graph: CompiledGraph) -> str:
 
 def compile_count(session: Session) -> tuple[int, int, int]:
     """What has been compiled so far: regions, their graphs (a backward compiles late), and Dynamo's own count."""
-    graphs = sum(len(region.graphs) for region in session.regions)
-    return len(session.regions), graphs, int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    regions = [region for region in session.regions if not region.shapes_of]
+    graphs = sum(len(region.graphs) for region in regions)
+    return len(regions), graphs, int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 
 
 def _phase_of_call(region: Region) -> StepPhase:

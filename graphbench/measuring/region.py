@@ -25,7 +25,14 @@ from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_sid
 from graphbench.measuring.selection import Selection
 from graphbench.measuring.spending import NODES_PART, OPS_PART, ROWS_PART, Key, Purse
 from graphbench.measuring.unfused import isolating_ops, quartered
-from graphbench.measuring.unmeasured_region import PHASES, graph_inputs_of, post_grad_of, skipped, with_fates
+from graphbench.measuring.unmeasured_region import (
+    PHASES,
+    graph_inputs_of,
+    post_grad_of,
+    skipped,
+    ungrouped_note,
+    with_fates,
+)
 from graphbench.records import KernelRecord, NodeRecord, Policy, RegionRecord, Side
 from graphbench.regions import Region
 from graphbench.runs.entries import SideRow
@@ -123,6 +130,8 @@ class _Measuring:
             book.known(skipped(region, CUT_SHORT))
         for side in self.sides.values():
             side.recall(book.units)
+        if region.groups.ungrouped:
+            self.notes.append(ungrouped_note(region))
         self.isolator = unit = Isolator(
             self.device,
             means.timers,
@@ -349,6 +358,8 @@ class _Measuring:
     ) -> RegionRecord:
         region, capture, compiled_backward = self.region, self.region.capture, self.region.graph("backward")
         assert capture is not None
+        was_compiled = compiled_backward is not None and not region.shapes_of  # with the first group of sizes
+        backward_ns = compiled_backward.compile_ns if compiled_backward is not None and was_compiled else None
         return RegionRecord(
             key=region.key,
             compile_id=region.compile_id,
@@ -356,6 +367,8 @@ class _Measuring:
             location=region.location,
             device=str(capture.device),
             calls=region.calls,
+            shapes_of=region.shapes_of,
+            sizes=tuple(region.sizes.items()),
             inputs=capture.records,
             ambient=capture.ambient,
             nodes=with_fates(region, nodes, self.sides.values(), kernels),
@@ -366,8 +379,8 @@ class _Measuring:
             refusals=tuple(refusal for side in self.sides.values() for refusal in side.refusals()),
             eager=sides[0],
             eager_backward=sides[1],
-            forward=replace(sides[2], compile_ns=region.compile_ns),
-            backward=replace(sides[3], compile_ns=compiled_backward.compile_ns if compiled_backward else None),
+            forward=replace(sides[2], compile_ns=None if region.shapes_of else region.compile_ns),
+            backward=replace(sides[3], compile_ns=backward_ns),
             outputs=outputs,
             captured_bytes=capture.nbytes,
             spilled_bytes=sum((capture.spilled.host_bytes, capture.spilled.disk_bytes)) if capture.spilled else 0,

@@ -38,9 +38,12 @@ class Selection:
         """Whether every row is wanted."""
         return not self.select and not self.exclude
 
-    def wants_region(self, key: str, location: SourceLine | None) -> bool:
-        """Whether a region is measured: `r0` by its key, `model.py:*` or `model.py:12` by its location."""
-        places = [key]
+    def wants_region(self, key: str, shapes_of: str, location: SourceLine | None) -> bool:
+        """Whether a region is measured: by its key, for which that of its first group of sizes serves too, or place.
+
+        `r0` means all its groups and `r0.2` one, `model.py:*` or `model.py:12` what lies there.
+        """
+        places = [key, shapes_of] if shapes_of else [key]
         if location is not None:
             places += [f"{name}:{location.line}" for name in (location.file, Path(location.file).name)]
         return not self.regions or any(fnmatchcase(place, want) for place in places for want in self.regions)
@@ -97,7 +100,7 @@ class Selection:
         nodes: Mapping[str, Sequence[NodeRecord]],
         kernels: Sequence[KernelRecord],
         gaps: Mapping[str, str],
-        places: Collection[tuple[str, SourceLine | None]],
+        places: Collection[tuple[str, str, SourceLine | None]],
     ) -> None:
         """Refuse a pattern that means nothing, before anything is measured.
 
@@ -105,7 +108,7 @@ class Selection:
             nodes: of all graphs, by region.
             kernels: that are known by now.
             gaps: op types of gap ops, by row.
-            places: keys and locations of regions.
+            places: of regions: keys, those of their first groups of sizes, and locations.
 
         Raises:
             UsageError: naming the pattern and what comes close.
@@ -120,7 +123,7 @@ class Selection:
                 raise unmatched(pattern, every, fold, names, option=option)
         for pattern in self.regions:
             if not any(Selection(regions=(pattern,)).wants_region(*place) for place in places):
-                known = ", ".join(f"{key} ({_place(location)})" if location else key for key, location in places)
+                known = ", ".join(f"{key} ({_place(location)})" if location else key for key, _, location in places)
                 raise UsageError(
                     f"only_region {pattern!r}: no such region", hint=f"regions: {known or 'none'}", subject=pattern
                 )

@@ -145,7 +145,7 @@ class SessionWork:
             {region.key: region.nodes for region in measured},
             kernels,
             {op.name: op.op_type for op in self._gaps},
-            [(region.key, region.location) for region in known],
+            [(region.key, region.shapes_of, region.location) for region in known],
         )
 
     def _measured(self, region: Region, means: Means) -> RegionRecord:
@@ -181,7 +181,7 @@ class SessionWork:
             return NO_OPS
         if region.capture is None:
             return region.problem or "every call raised, so no inputs were recorded"
-        if not self._selection.wants_region(region.key, region.location):
+        if not self._selection.wants_region(region.key, region.shapes_of, region.location):
             return NOT_SELECTED
         if reached is not None and region.key not in reached:
             return "the recorded step did not run it"

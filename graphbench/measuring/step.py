@@ -205,7 +205,12 @@ def _held_budget(session: Session, device: torch.device) -> int:
 
 
 def _calls(session: Session) -> dict[str, int]:
-    return {region.key: region.calls for region in session.regions}
+    """Calls of every graph so far, whatever their sizes."""
+    found: dict[str, int] = {}
+    for region in session.regions:
+        key = region.shapes_of or region.key
+        found[key] = found.get(key, 0) + region.calls
+    return found
 
 
 def _not_run_again(before: dict[str, int], last: dict[str, int], after: dict[str, int]) -> list[str]:

@@ -13,7 +13,8 @@ from graphbench.measuring.runs import MeasuredSide
 from graphbench.measuring.unfused import n_ops, post_grad_records
 from graphbench.provenance.fates import fates
 from graphbench.records import GraphInput, KernelRecord, NodeRecord, Phase, PostGradNode, RegionRecord, Side
-from graphbench.regions import Region
+from graphbench.regions import MOST_GROUPS, Region
+from graphbench.units import count_text
 
 PHASES: tuple[Phase, ...] = ("forward", "backward")
 
@@ -30,6 +31,8 @@ def skipped(region: Region, reason: str) -> RegionRecord:
         reason=reason,
         location=region.location,
         calls=region.calls,
+        shapes_of=region.shapes_of,
+        sizes=tuple(region.sizes.items()),
         inputs=capture.records if capture else (),
         ambient=capture.ambient if capture else None,
         nodes=with_fates(region, [_marked(node, reason) for node in region.nodes], sides, kernels),
@@ -70,6 +73,12 @@ def with_fates(
     constants = [node.name for side in forward for node in side.graph.post_grad if node.op == "get_attr"]
     known = fates(nodes, post_grad_of(forward, ""), kernels, results, vanished, constants)
     return tuple(replace(node, fate=known[node.name]) for node in nodes)
+
+
+def ungrouped_note(region: Region) -> str:
+    """Tells of calls whose sizes no group was made for."""
+    calls = count_text(region.groups.ungrouped, "call")
+    return f"{calls} had other sizes than the {MOST_GROUPS} groups that are kept, and are not in this profile"
 
 
 def _marked(node: NodeRecord, reason: str) -> NodeRecord:

@@ -43,6 +43,7 @@ RANKS = {
     "provenance": 8,
     "analysis": 8,
     "calls": 8,
+    "symbolic": 7,
     "tensors": 8,
     "memory": 8,
     "capture": 9,
