@@ -113,6 +113,7 @@ FEATURES: Final[dict[FeatureName, Feature]] = {
             Probe("torch._inductor.ir.MultiOutput", has=("inputs", "get_name")),
             Probe("torch._inductor.graph.GraphLowering.try_get_buffer", given=(2, ())),
             Probe("torch._inductor.graph.GraphLowering.get_dtype", given=(2, ())),
+            Probe("torch._inductor.sizevars.SizeVarAllocator.remove_precomputed_replacements", given=(2, ())),
             Probe("torch._inductor.virtualized.V", has=("graph",)),
             Probe("torch.fx.traceback.NodeSource", has=("node_info", "from_node")),
             Probe("torch.fx.traceback.NodeSource.NodeInfo", has=("graph_id", "name")),
