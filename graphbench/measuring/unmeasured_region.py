@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from graphbench.errors import ProvenanceError, SetupError
 from graphbench.measurements import Measurement
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.compiled_runs import AnySide
@@ -48,8 +50,11 @@ def known_sides(region: Region) -> list[AnySide]:
     """The compiled graphs whose wrapper can be read; a step may refer to their kernels."""
     if region.backend:
         return [*opaque_sides(region, has_backward=False).values()]
-    graphs = [graph for phase in PHASES if (graph := region.graph(phase)) is not None]
-    return [CompiledSide.of(graph) for graph in graphs if graph.artifact.compiled_fn_runner is not None]
+    found: list[AnySide] = []
+    for graph in (region.graph(phase) for phase in PHASES):
+        with contextlib.suppress(ProvenanceError, SetupError):
+            found += [] if graph is None else [CompiledSide.of(graph)]
+    return found
 
 
 def post_grad_of(sides: Iterable[AnySide], reason: str) -> tuple[PostGradNode, ...]:
