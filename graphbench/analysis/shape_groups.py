@@ -1,0 +1,86 @@
+"""Regions that were called with several sizes: their groups side by side, and how their nodes grow with each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graphbench.analysis.scaling import Scaling, scaled
+from graphbench.analysis.sizes import Axis, name_of
+from graphbench.records import TOLD_FIRST, ProfileRecord, RegionRecord
+
+
+def groups_of(record: ProfileRecord) -> list[tuple[RegionRecord, ...]]:
+    """The regions of every graph, in the order of the record: one, or one for every group of sizes."""
+    found: dict[str, list[RegionRecord]] = {}
+    for region in record.regions:
+        found.setdefault(base_of(region), []).append(region)
+    return [tuple(regions) for regions in found.values()]
+
+
+def base_of(region: RegionRecord) -> str:
+    """The key of the region whose graph this one shares: its own, unless it is of further sizes."""
+    return region.shapes_of or region.key
+
+
+def size_names(region: RegionRecord) -> dict[str, str]:
+    """What a region's symbols are for who calls it: `s77` is `x[0]`, a dimension of the first input that has it.
+
+    A number that is an input is called as that; what no input has keeps the compiler's name.
+    """
+    names: dict[str, str] = {}
+    for entry in (entry for entry in region.inputs if entry.spec is not None):
+        for dimension, size in enumerate(entry.symbolic):
+            names.setdefault(size, f"{name_of(entry)}[{dimension}]")
+    for entry in (entry for entry in region.inputs if entry.spec is None and entry.symbolic):
+        names.setdefault(entry.symbolic[0], name_of(entry))
+    return {symbol: names.get(symbol, symbol) for symbol, _ in region.sizes}
+
+
+def sizes_text(region: RegionRecord) -> str:
+    """A group's sizes in the words of who calls it, such as `x[0]=2 x[1]=64`; "" where all are fixed."""
+    names = size_names(region)
+    return " ".join(f"{names[symbol]}={value}" for symbol, value in region.sizes)
+
+
+def by_size(record: ProfileRecord) -> list[Scaling]:
+    """For every region of which two groups of sizes or more were measured, its nodes over those sizes.
+
+    All groups are fitted together: with several sizes that change, each has the exponent with the others held. What
+    the groups share of the profile, such as its step and its notes, is none of theirs.
+    """
+    several = [[region for region in groups if region.status == "ok"] for groups in groups_of(record)]
+    return [_by_size(record, groups) for groups in several if len(groups) > 1]
+
+
+def _by_size(record: ProfileRecord, groups: Sequence[RegionRecord]) -> Scaling:
+    names, base = size_names(groups[0]), base_of(groups[0])
+    found = scaled([_alone(record, region) for region in groups], _axes(groups, names), [g.key for g in groups])
+    told = tuple(note for note in record.notes if note.startswith(TOLD_FIRST))
+    left_out = tuple(
+        f"{region.key}: left out, since it was not measured: {region.reason}"
+        for region in record.regions
+        if base_of(region) == base and region.status != "ok"
+    )
+    return replace(found, region=base, symbols=tuple(names.items()), warnings=(*told, *left_out, *found.warnings))
+
+
+def _alone(record: ProfileRecord, region: RegionRecord) -> ProfileRecord:
+    """A profile of one group, called with what the group was called with."""
+    given = tuple(entry for entry in region.inputs if entry.kind == "tensor")
+    return replace(record, regions=(region,), inputs=given, breaks=(), recompiles=(), step=None, notes=())
+
+
+def _axes(groups: Sequence[RegionRecord], names: dict[str, str]) -> list[Axis]:
+    """The sizes that change between groups; those that always change together are one."""
+    columns: dict[tuple[int, ...], list[str]] = {}
+    for position, (symbol, _) in enumerate(groups[0].sizes):
+        values = tuple(group.sizes[position][1] for group in groups)
+        if len(set(values)) > 1:
+            columns.setdefault(values, []).append(names[symbol])
+    found = []
+    for values, (name, *together) in columns.items():
+        rest = list(zip(*(others for others in columns if others != values), strict=True))
+        alike = tuple(map(rest.index, rest)) or (0,) * len(values)
+        found.append(Axis(name=name, values=values, groups=alike, together=tuple(together)))
+    return found
