@@ -85,12 +85,13 @@ def test_the_default_mode_changes_nothing() -> None:
     assert captured(square, ones(), mode="default").options == ()
 
 
-def test_dynamic_makes_one_region_for_all_sizes() -> None:
+def test_dynamic_makes_one_graph_for_all_sizes() -> None:
     model = compiled(square, dynamic=True)
     for size in (3, 4, 5):
         assert float(model(ones(size)).sum()) == size**3
-    (region,) = session.current().regions
-    assert region.calls == 3
+    first, *others = session.current().regions
+    assert [region.shapes_of for region in others] == [first.key, first.key]
+    assert all(region.graphs is first.graphs for region in others)
 
 
 def test_fullgraph_refuses_a_graph_break() -> None:
