@@ -14,7 +14,7 @@ from graphbench.analysis.roofline import Ceilings
 from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.sizes import Axis
 from graphbench.analysis.stats import median_noise
-from graphbench.analysis.views import NodeRow, node_rows, verdict_grain_ns
+from graphbench.analysis.views import NodeRow, node_rows, symbolic_text, verdict_grain_ns
 from graphbench.conservation import WRAPPER_TIMERS
 from graphbench.measurements import Measurement
 from graphbench.records import NodeRecord, Phase, ProfileRecord
@@ -53,6 +53,7 @@ class NodePoint:
 class NodeScaling(Growing):
     """One node, or its eager backward, over all sets of inputs. `growth` is `None` where `reason` says why.
 
+    `outputs` are its specs with the sizes that its graph leaves open, such as `f32[s77,64]`; "" where all are fixed.
     `doubt` says why its growth is not that of its work.
     """
 
@@ -60,6 +61,7 @@ class NodeScaling(Growing):
     name: str
     op_type: str
     module: str
+    outputs: str = ""
     phase: Phase
     points: tuple[NodePoint, ...]
     growth: Growth | None
@@ -174,6 +176,7 @@ def _row(
         name=node.name,
         op_type=node.op_type,
         module=node.module,
+        outputs=symbolic_text(node.outputs, node.symbolic) if phase == "forward" else "",
         phase=phase,
         points=points,
         growth=found[0] if found else None,

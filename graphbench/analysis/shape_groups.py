@@ -6,41 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphbench.analysis.scaling import Scaling, scaled
-from graphbench.analysis.sizes import Axis, name_of
+from graphbench.analysis.size_groups import base_of, groups_of, size_names
+from graphbench.analysis.sizes import Axis
 from graphbench.records import TOLD_FIRST, ProfileRecord, RegionRecord
-
-
-def groups_of(record: ProfileRecord) -> list[tuple[RegionRecord, ...]]:
-    """The regions of every graph, in the order of the record: one, or one for every group of sizes."""
-    found: dict[str, list[RegionRecord]] = {}
-    for region in record.regions:
-        found.setdefault(base_of(region), []).append(region)
-    return [tuple(regions) for regions in found.values()]
-
-
-def base_of(region: RegionRecord) -> str:
-    """The key of the region whose graph this one shares: its own, unless it is of further sizes."""
-    return region.shapes_of or region.key
-
-
-def size_names(region: RegionRecord) -> dict[str, str]:
-    """What a region's symbols are for who calls it: `s77` is `x[0]`, a dimension of the first input that has it.
-
-    A number that is an input is called as that; what no input has keeps the compiler's name.
-    """
-    names: dict[str, str] = {}
-    for entry in (entry for entry in region.inputs if entry.spec is not None):
-        for dimension, size in enumerate(entry.symbolic):
-            names.setdefault(size, f"{name_of(entry)}[{dimension}]")
-    for entry in (entry for entry in region.inputs if entry.spec is None and entry.symbolic):
-        names.setdefault(entry.symbolic[0], name_of(entry))
-    return {symbol: names.get(symbol, symbol) for symbol, _ in region.sizes}
-
-
-def sizes_text(region: RegionRecord) -> str:
-    """A group's sizes in the words of who calls it, such as `x[0]=2 x[1]=64`; "" where all are fixed."""
-    names = size_names(region)
-    return " ".join(f"{names[symbol]}={value}" for symbol, value in region.sizes)
 
 
 def by_size(record: ProfileRecord) -> list[Scaling]:

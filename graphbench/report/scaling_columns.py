@@ -46,6 +46,11 @@ def grows_text(found: Scaling, row: Growing, doubt: str = "") -> str:
     return " ".join(f"{name}^{growth_text(entry, doubt)}" for name, entry in zip(names, row.growths, strict=False))
 
 
+def time_keys(found: Scaling) -> list[str]:
+    """The keys of the columns of times, one a set."""
+    return [f"isolated_{_key(name)}" for name in set_names(found)]
+
+
 def share_text(shares: tuple[float | None, ...]) -> str | None:
     """The part of the smallest set and that of the largest, in percent."""
     first, last = shares[0], shares[-1]
@@ -100,6 +105,7 @@ def node_columns(found: Scaling) -> tuple[Column[NodeScaling], ...]:
         Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
         Column(name="node", key="name", kind="text", get=lambda row: row.name, brief=_shown_name),
         Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
+        Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs, shown="nonzero", shrink=10),
         Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="csv"),
         Column(name="module", key="module", kind="text", get=lambda row: row.module, shown="wide"),
         *_growing(found),
@@ -118,8 +124,7 @@ def _growing(found: Scaling) -> tuple[Column[_Row], ...]:
     names = set_names(found)
 
     def time(index: int, name: str) -> Column[_Row]:
-        key = f"isolated_{_key(name)}"
-        return Column(name=name, key=key, kind="time", get=lambda row: row.times_ns[index])
+        return Column(name=name, key=time_keys(found)[index], kind="time", get=lambda row: row.times_ns[index])
 
     def share(index: int, name: str) -> Column[_Row]:
         key = f"share_{_key(name)}"

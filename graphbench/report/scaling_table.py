@@ -12,7 +12,7 @@ from graphbench.analysis.sizes import ELEMENTS
 from graphbench.plaintext import clean
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.grid import build, draw, wrap
-from graphbench.report.markdown import bullets, escape, rows_table
+from graphbench.report.markdown_text import bullets, escape, rows_table
 from graphbench.report.scaling_columns import (
     BACKWARD,
     group_columns,
