@@ -43,14 +43,10 @@ class GraphBreak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recompile:
-    """Code that Dynamo compiled again: `guard` is what no longer held, `region` what was made then, if anything was.
-
-    `guarded` is the compile id of the code that the guard belonged to, "" where that is not known.
-    """
+    """Code that Dynamo compiled again: `guard` is what no longer held, `region` what was made then, if anything was."""
 
     compile_id: str
     guard: str = ""
-    guarded: str = ""
     source: SourceLine | None = None
     region: str | None = None
 

@@ -109,11 +109,8 @@ class BreakLog:
             self.frame_ns[str(frame.compile_id)] = round(frame.entire_frame_compile_time_s * 1e9)
         region, _ = self._made.pop(str(frame.compile_id), (None, None))
         if frame.recompile_reason:
-            guarded, guard = _guard(frame)
             self._recompiles.append(
-                Recompile(
-                    compile_id=str(frame.compile_id), guard=guard, guarded=guarded, source=function, region=region
-                )
+                Recompile(compile_id=str(frame.compile_id), guard=_guard(frame), source=function, region=region)
             )
         if frame.fail_type:
             self._failures.append((frame, function))
@@ -254,9 +251,7 @@ def _skipped(frame: Any, function: SourceLine | None) -> GraphBreak:
     """A frame that Dynamo gave up."""
     message = parse(str(frame.fail_reason))
     if LIMIT in message.reason:
-        return GraphBreak(
-            reason=message.reason, source=function, kind="limit", cause=_guard(frame)[1], hint=message.hint
-        )
+        return GraphBreak(reason=message.reason, source=function, kind="limit", cause=_guard(frame), hint=message.hint)
     name = f"`{function.function}`" if function is not None else "the frame"
     resumed = source_lines.user_function(str(frame.co_name)) != frame.co_name
     reason = f"{message.reason}; {'the rest' if resumed else 'all'} of {name} runs eagerly"
@@ -308,13 +303,13 @@ def _frame_id(frame: Any) -> str:
     return str(frame.compile_id).rpartition("/")[0]
 
 
-def _guard(frame: Any) -> tuple[str, str]:
-    """The compile id of the entry that a guard belongs to, and Dynamo's text without it and the line that it remarks.
+def _guard(frame: Any) -> str:
+    """Dynamo's text without the compile id of the entry that it belongs to, and without the line that it remarks.
 
     Source: `torch._dynamo.guards.get_verbose_code_part`, torch 2.11 to 2.14.
     """
     text = first_line(frame.recompile_reason) if frame.recompile_reason else ""
     head, _, guard = text.partition(": ")
     if not all(part.isdigit() for part in head.lstrip("!").split("/")):
-        head, guard = "", text
-    return head, guard.partition("  # ")[0].rstrip()
+        guard = text
+    return guard.partition("  # ")[0].rstrip()

@@ -62,7 +62,7 @@ RECOMPILE_COLUMNS: tuple[Column[RecompileRow], ...] = (
     Column(name="compile id", key="compile_id", kind="text", get=lambda row: row.compile_id),
     Column(name="region", key="region", kind="text", get=lambda row: row.region),
     Column(name="takes any", key="takes", kind="text", get=lambda row: row.takes, shown="nonzero"),
-    Column(name="from", key="replaced", kind="text", get=lambda row: row.replaced, shown="nonzero"),
+    Column(name="earlier", key="earlier", kind="text", get=lambda row: ", ".join(row.earlier), shown="nonzero"),
     Column(
         name="source",
         key="source",

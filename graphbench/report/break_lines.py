@@ -91,7 +91,9 @@ def _recompile(row: RecompileRow, cut: Callable[[str], str]) -> str:
     takes = f" takes any {clean(row.takes)}" if row.takes else ""
     made = f" ({row.region}{takes})" if row.region else ""
     why = cut(row.guard) if row.guard else "the guard that failed is not known"
-    why = f"from {row.replaced}, whose guard failed: {why}" if row.replaced and row.guard else why
+    if row.guard and row.earlier:
+        beside = f"from {row.guarded}, whose guard failed" if row.guarded else f"beside {names_text(row.earlier)}"
+        why = f"{beside}: {why}"
     where = f" {_where(row.source)}" if row.source else ""
     return f"recompile {clean(row.compile_id)}{made}{where}: {why}"
 

@@ -105,7 +105,6 @@ MEASURED: Final[Mapping[str, Mapping[str, str]]] = {
     "Recompile": {
         "compile_id": "Dynamo's frame/recompile",
         "guard": "what no longer held",
-        "guarded": "compile id of the code that the guard belonged to; empty where that is not known",
         "source": "the code; null where it is not known",
         "region": "the region that was made; null where none was",
     },

@@ -236,21 +236,29 @@ def test_ceilings_change_nothing_of_the_exponents() -> None:
 def test_a_recompile_says_from_which_region_and_what_it_takes_now() -> None:
     static = dataclasses.replace(region([node("relu", 5 * US)], key="r0"), compile_id="0/0")
     sizes = group("r1", 2, 64, compile_id="0/1")
-    entry = Recompile(compile_id="0/1", guard="size mismatch at index 0", guarded="0/0", region="r1")
+    entry = Recompile(compile_id="0/1", guard="size mismatch at index 0", region="r1")
     record = dataclasses.replace(profile(static, sizes, group("r1.2", 4, 64, compile_id="0/1")), recompiles=(entry,))
     (row,) = recompile_rows(record)
-    assert (row.region, row.replaced, row.takes) == ("r1", "r0", "x[0], x[1]")
+    assert (row.region, row.earlier, row.takes) == ("r1", ("r0",), "x[0], x[1]")
     told = "recompile 0/1 (r1 takes any x[0], x[1]): from r0, whose guard failed: size mismatch at index 0"
     assert told in " ".join(graphbench.Profile(record).table().split())
 
 
 def test_what_a_region_took_before_is_no_news_of_a_recompile() -> None:
-    entry = Recompile(compile_id="0/1", guard="dtype mismatch", guarded="0/0", region="r2")
+    entry = Recompile(compile_id="0/1", guard="dtype mismatch", region="r2")
     regions = group("r1", 2, 64, compile_id="0/0"), group("r2", 2, 64, base="r2", compile_id="0/1")
     (row,) = recompile_rows(dataclasses.replace(profile(*regions), recompiles=(entry,)))
-    assert (row.replaced, row.takes) == ("r1", "")
+    assert (row.earlier, row.takes) == (("r1",), "")
 
 
 def test_without_the_guard_nothing_is_made_up() -> None:
     (row,) = recompile_rows(dataclasses.replace(six_groups(), recompiles=(Recompile(compile_id="3/1"),)))
-    assert (row.region, row.replaced, row.takes) == ("", "", "")
+    assert (row.region, row.earlier, row.takes) == ("", (), "")
+
+
+def test_of_several_earlier_regions_none_is_said_to_have_failed_the_guard() -> None:
+    regions = [dataclasses.replace(region([node("relu", US)], key=f"r{n}"), compile_id=f"0/{n}") for n in range(3)]
+    other = dataclasses.replace(region([node("relu", US)], key="r3"), compile_id="1/0")
+    entry = Recompile(compile_id="0/2", guard="n == 2", region="r2")
+    text = graphbench.Profile(dataclasses.replace(profile(*regions, other), recompiles=(entry,))).table()
+    assert "recompile 0/2 (r2): beside r0, r1: n == 2" in text
