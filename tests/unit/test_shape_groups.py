@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 import graphbench
+from graphbench.analysis.diff import diff
+from graphbench.analysis.diff_regions import pair_regions
 from graphbench.analysis.growth import growths
 from graphbench.analysis.payoff import pay_offs, whole_pay_off
 from graphbench.analysis.recompiles import recompile_rows
@@ -262,3 +264,42 @@ def test_of_several_earlier_regions_none_is_said_to_have_failed_the_guard() -> N
     entry = Recompile(compile_id="0/2", guard="n == 2", region="r2")
     text = graphbench.Profile(dataclasses.replace(profile(*regions, other), recompiles=(entry,))).table()
     assert "recompile 0/2 (r2): beside r0, r1: n == 2" in text
+
+
+# diff
+
+
+def test_a_diff_joins_groups_of_equal_sizes() -> None:
+    before, after = six_groups(), six_groups(tuple(reversed(SETS)))
+    pairs = pair_regions(before.regions, after.regions)
+    joined = [(old.sizes, new.sizes) for old, new in pairs if old is not None and new is not None]
+    assert len(joined) == 6
+    assert all(old == new for old, new in joined)
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_group_that_one_profile_lacks_is_joined_with_none_of_other_sizes(edited: bool) -> None:
+    before, after = six_groups(SETS[:3]), six_groups([SETS[1], (16, 64), SETS[2]])
+    regions = after.regions
+    if edited:  # another op, so that graphs are not equal any more
+        regions = tuple(dataclasses.replace(r, nodes=(*r.nodes, node("relu", US))) for r in regions)
+    pairs = pair_regions(before.regions, regions)
+    joined = [(old.sizes if old else None, new.sizes if new else None) for old, new in pairs]
+    first, second, third = (tuple(zip(("s1", "s2"), sizes, strict=True)) for sizes in SETS[:3])
+    assert joined == [(second, second), (None, (("s1", 16), ("s2", 64))), (third, third), (first, None)]
+
+
+def test_the_only_region_of_one_profile_is_joined_with_the_group_of_its_size() -> None:
+    single = profile(group("r0", 4, 128, base="r0"))
+    ((old, new), *others) = [pair for pair in pair_regions(single.regions, six_groups().regions) if pair[0]]
+    assert not others
+    assert old is not None
+    assert new is not None
+    assert (old.sizes, new.key) == (new.sizes, "r1.4")
+
+
+def test_rows_of_a_diff_are_of_one_size() -> None:
+    result = diff(six_groups(), six_groups(tuple(reversed(SETS))))
+    assert {row.change for row in result.rows} == {"both"}
+    assert {row.work for row in result.rows} == {""}
+    assert all(row.before_ns == row.after_ns for row in result.rows)
