@@ -29,8 +29,10 @@ OPTIONS = {
     "inductor": "a dict of Inductor options, as torch.compile(..., options=) takes them",
     "inner": "another backend, by name or as a function, whose graphs are measured instead of Inductor's",
 }
+NO_PYTHON = ("cpp_wrapper", "fx_wrapper")
 REFUSED = {
     "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
+    "fx_wrapper": "its generated wrapper is a graph, in which kernel calls cannot be labelled",
     "freezing": "Dynamo reads only the global setting, so the option would silently do nothing",
 }
 # Graphs must be lowered anew for the hook to hear of them; compiled kernels still come from their caches.
@@ -92,6 +94,8 @@ class BackendOptions:
             )
         patches = {**_mode_patches(given.get("mode", mode)), **_inductor_patches(given.get("inductor", {}))}
         inner, name = other_backend(given.get("inner", "inductor"))
+        if inner is None:
+            _refuse_global(patches)
         if inner is not None and patches:
             raise UsageError(
                 f"graphbench: Inductor's modes and options mean nothing to the inner backend {name!r}",
@@ -167,6 +171,18 @@ def _inductor_patches(given: Any) -> dict[str, Any]:
             )
         _check_type(key, value)
     return patches
+
+
+def _refuse_global(patches: Mapping[str, Any]) -> None:
+    """Refuse a setting of the whole process that cannot be measured, unless the options override it."""
+    from torch._inductor import config
+
+    for key in NO_PYTHON:
+        if patches.get(key, getattr(config, key, False)):
+            raise UsageError(
+                f"graphbench: Inductor option {key!r} cannot be measured: {REFUSED[key]}",
+                hint=f"set torch._inductor.config.{key} = False, or pass options={{'inductor': {{{key!r}: False}}}}",
+            )
 
 
 def _check_type(key: str, value: Any) -> None:
