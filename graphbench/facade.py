@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphbench.analysis.views import NodeRow
     from graphbench.analysis.what_if import WhatIf
     from graphbench.report.base import RenderOptions
+    from graphbench.report.profile_scaling import ProfileScaling
     from graphbench.report.row_view import Rows
 
 Path = str | PathLike[str]
@@ -149,6 +150,16 @@ class Profile:
         from graphbench.report.profile_rows import breaks_of
 
         return breaks_of(self.record)
+
+    def by_size(self) -> tuple[ProfileScaling, ...]:
+        """Every region that was called with several sizes, with each node's time over these; print one to read it.
+
+        A graph that takes any sizes (`dynamic=True`, `mark_dynamic`) is measured for every group of sizes that it is
+        called with. Its nodes get an exponent for each size that changes, from one fit over all groups.
+        """
+        from graphbench.report.profile_scaling import by_size_of
+
+        return by_size_of(self.record)
 
     def opportunities(self) -> Rows[Opportunity]:
         """What could make the step faster, the most promising first, each with the most that it gives alone.

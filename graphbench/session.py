@@ -169,7 +169,10 @@ class Session:
         region = self._new_region(gm, options)
         started_ns = perf_counter_ns()
         try:
-            region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
+            if options.inner is not None:
+                region.compiled = options.inner(gm, example_inputs)
+            else:
+                region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
             region.compile_ns = perf_counter_ns() - started_ns
         except torch._dynamo.exc.RestartAnalysis:
             self.regions.remove(region)  # Dynamo thinks again and comes back with another graph for the same code
@@ -378,7 +381,7 @@ def backend(
         gm: the graph that Dynamo captured.
         example_inputs: fake or real tensors and sizes, as Dynamo passes them.
         mode: as `torch.compile(mode=...)`.
-        options: `{"mode": ..., "inductor": {...}}`.
+        options: `{"mode": ..., "inductor": {...}}`, or `{"inner": another backend}`.
 
     Raises:
         SetupError: torch is older than 2.11, or takes modes and options another way than is known.

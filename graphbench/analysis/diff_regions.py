@@ -20,18 +20,26 @@ def pair_regions(before: Sequence[RegionRecord], after: Sequence[RegionRecord]) 
 
     First those of the same ops, inputs and place (file and function), then with one of these changed; then the most
     alike of one place; at last those of any place whose ops are half the same or more.
+
+    Where a graph of either side was called with several groups of sizes, regions of that place are joined with those of
+    equal sizes only.
     """
     left, right = list(before), list(after)
+    grouped = {_place(region) for region in (*before, *after) if region.shapes_of}
     pairs: list[tuple[RegionRecord, RegionRecord]] = []
+
+    def sizes(region: RegionRecord) -> Hashable:
+        return _called_with(region) if _place(region) in grouped else ()
+
     for key in (
         lambda region: (_ops(region), _inputs(region), _place(region)),
-        lambda region: (_ops(region), _place(region)),
+        lambda region: (_ops(region), _place(region), sizes(region)),
         lambda region: (_ops(region), _inputs(region)),
-        _ops,
+        lambda region: (_ops(region), sizes(region)),
     ):
         pairs += _take_equal(left, right, key)
-    pairs += _take_alike(left, right, same_place=True)
-    pairs += _take_alike(left, right, same_place=False)
+    pairs += _take_alike(left, right, sizes, same_place=True)
+    pairs += _take_alike(left, right, sizes, same_place=False)
     partner = {new.key: old for old, new in pairs}
     found: list[Pair] = [(partner.get(region.key), region) for region in after]
     return found + [(region, None) for region in left]
@@ -67,6 +75,11 @@ def _inputs(region: RegionRecord) -> Hashable:
     return tuple((spec.shape, spec.dtype) for spec in specs if spec is not None)
 
 
+def _called_with(region: RegionRecord) -> Hashable:
+    """The shapes of a call's tensors, whatever the compiler calls them; parameters are none of a call's."""
+    return tuple(entry.spec.shape for entry in region.inputs if entry.kind == "tensor" and entry.spec is not None)
+
+
 def _place(region: RegionRecord) -> Hashable:
     where = region.location
     if where is None:
@@ -87,7 +100,11 @@ def _take_equal(
 
 
 def _take_alike(
-    left: list[RegionRecord], right: list[RegionRecord], *, same_place: bool
+    left: list[RegionRecord],
+    right: list[RegionRecord],
+    sizes: Callable[[RegionRecord], Hashable],
+    *,
+    same_place: bool,
 ) -> list[tuple[RegionRecord, RegionRecord]]:
     """Pairs of the most alike first, taken out of both lists. A place that has one region on each side has a pair."""
     ops = {id(region): Counter(node.op_type for node in region.nodes) for region in (*left, *right)}
@@ -95,7 +112,7 @@ def _take_alike(
     found: list[tuple[float, int, int]] = []
     for i, old in enumerate(left):
         for j, new in enumerate(right):
-            if same_place and _place(old) != _place(new):
+            if (same_place and _place(old) != _place(new)) or sizes(old) != sizes(new):
                 continue
             alike = _alikeness(ops[id(old)], ops[id(new)])
             if alike >= 0.5 or (same_place and (alike > 0 or _place(new) in lone)):

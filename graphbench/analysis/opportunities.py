@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
@@ -12,9 +12,12 @@ from graphbench.analysis.group_homes import fold_layers
 from graphbench.analysis.kernel_opportunities import kernel_opportunities
 from graphbench.analysis.missed import GENERATED
 from graphbench.analysis.opportunity import Found, Opportunity, Scene
+from graphbench.analysis.size_groups import base_of, sizes_text, worst
 from graphbench.analysis.step_opportunities import break_opportunities, gap_opportunities, idle_step, launch_bound
 from graphbench.analysis.step_time import SideKey, StepTime, step_time
+from graphbench.analysis.unfused import PHASES
 from graphbench.records import NodeRecord, ProfileRecord
+from graphbench.units import count_text
 
 _NUMBER = re.compile(r"_\d+$")
 
@@ -35,15 +38,20 @@ def opportunities(
     digest = digest or Digest()
     step = step_time(record, digest)
     fusions = _by_region(record, digest, rows)
+    several = {region.shapes_of for region in record.regions} - {""}
     found: list[Opportunity] = []
     places: list[_Place] = []
+    late: list[Opportunity] = []
     for region in record.regions:
         if region.status != "ok" or (step.recorded and not any(key == region.key for key, _ in step.runs)):
             continue
         scene = Scene(record, region, step, digest)
         of_kernels = kernel_opportunities(scene, fusions.get(region.key, ()))
-        places += [_Place(entry, scene, scene.works_for(entry.kernels)) for entry in of_kernels]
-        found += launch_bound(scene)
+        places += [_Place(entry, scene, scene.works_for(entry.kernels), several) for entry in of_kernels]
+        late += launch_bound(scene)
+    for phase in PHASES:  # of the groups of sizes of a graph the one that waits most
+        waiting = [entry for entry in late if entry.phase == phase]
+        found += worst(record, waiting, lambda entry: entry.region, lambda entry: entry.gain_ns)
     found += _joined(places, step, record)
     found += idle_step(step)
     if record.step is not None:
@@ -69,14 +77,26 @@ class _Place:
     found: Found
     scene: Scene
     nodes: Sequence[NodeRecord]
+    several: Collection[str] = ()
 
     @property
     def side(self) -> SideKey:
         return self.scene.region.key, self.found.kernels[0].phase
 
+    @property
+    def own_place(self) -> Hashable:
+        """Where it is in its graph, whatever the sizes."""
+        return base_of(self.scene.region), tuple(kernel.key.partition("/")[2] for kernel in self.found.kernels)
+
     def by_code(self) -> Hashable:
-        """The same for places whose kernels are one piece of generated code; of library calls, for none but itself."""
+        """The same for places whose kernels are one piece of generated code; of library calls, for none but itself.
+
+        A graph that was called with several groups of sizes is one: its kernels have the same place in each.
+        """
         kernels = self.found.kernels
+        base, phase = base_of(self.scene.region), self.side[1]
+        if base in self.several:
+            return (self.found.kind, base, phase, tuple((kernel.name, kernel.handle) for kernel in kernels))
         if any(kernel.kind not in GENERATED for kernel in kernels):
             return id(self)
         return (self.found.kind, self.side, tuple(kernel.name for kernel in kernels))
@@ -105,6 +125,10 @@ def _joined(places: Iterable[_Place], step: StepTime, record: ProfileRecord) -> 
 def _opportunity(places: Sequence[_Place], step: StepTime, folded: Mapping[str, str]) -> Opportunity:
     first = max(places, key=lambda place: place.found.gain_ns)
     what, note = first.found.tell()
+    groups = {place.scene.region.key for place in places if base_of(place.scene.region) in place.several}
+    if groups:
+        at = f"at {sizes_text(first.scene.region)}, where it gives most of {count_text(len(groups), 'group')} of sizes"
+        note = f"{at}; {note}" if note else at
     saved: dict[SideKey | None, float] = {}
     for place in places:
         saved[place.side] = saved.get(place.side, 0.0) + place.found.gain_ns
@@ -124,7 +148,7 @@ def _opportunity(places: Sequence[_Place], step: StepTime, folded: Mapping[str, 
         kernels=tuple(kernel.key for kernel in first.found.kernels),
         nodes=tuple(node.name for node in first.nodes),
         source=main.source if main else None,
-        module=folded[module] if len(places) > 1 and main else module,
-        count=len(places),
+        module=folded[module] if len({place.own_place for place in places}) > 1 and main else module,
+        count=len({place.own_place for place in places}),
         note=note,
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphbench.analysis.missing import lacks_backward
+from graphbench.analysis.size_groups import base_of, groups_of
 from graphbench.analysis.stats import judge, summarize
 from graphbench.records import ProfileRecord, RegionRecord, Side
 
@@ -32,8 +33,9 @@ class PayOff:
 
 
 def pay_offs(record: ProfileRecord) -> list[PayOff]:
-    """One entry for every region that ran compiled."""
-    return [_pay_off(region.key, [region]) for region in record.regions if region.status == "ok"]
+    """One entry for every graph that ran compiled; of one that was called with several groups of sizes, each once."""
+    graphs = [[region for region in groups if region.status == "ok"] for groups in groups_of(record)]
+    return [_pay_off(base_of(groups[0]), groups) for groups in graphs if groups]
 
 
 def whole_pay_off(record: ProfileRecord) -> PayOff | None:
@@ -45,7 +47,10 @@ def whole_pay_off(record: ProfileRecord) -> PayOff | None:
 def _pay_off(name: str, regions: Sequence[RegionRecord]) -> PayOff:
     sides = [(region.eager, region.forward) for region in regions]
     sides += [(region.eager_backward, region.backward) for region in regions if not lacks_backward(region)]
-    compiled = [side.compile_ns for _, side in sides]
+    # All groups of sizes of a graph are compiled at once, and other backends' backwards with the forward.
+    first = [region for region in regions if not region.shapes_of] or regions[:1]
+    compiled = [region.forward.compile_ns for region in first]
+    compiled += [region.backward.compile_ns for region in first if not (region.backend or lacks_backward(region))]
     known = [entry for entry in compiled if entry is not None]
     eager, after = _times([before for before, _ in sides]), _times([side for _, side in sides])
     found = PayOff(

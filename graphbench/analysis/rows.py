@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from graphbench.analysis.digest import Digest
@@ -25,6 +25,12 @@ class ProfileRows:
         """Without the rows that nobody asked for: where only some rows were isolated, the others say nothing."""
         nodes = [row for row in self.nodes if row.reason != NOT_SELECTED]
         fusions = [row for row in self.fusions if f"{NO_ISOLATED}: {NOT_SELECTED}" not in row.causes]
+        return ProfileRows(nodes=nodes, fusions=fusions, divided=self.divided)
+
+    def of_regions(self, keys: Collection[str]) -> ProfileRows:
+        """The rows of some regions only."""
+        nodes = [row for row in self.nodes if row.region in keys]
+        fusions = [row for row in self.fusions if row.region in keys]
         return ProfileRows(nodes=nodes, fusions=fusions, divided=self.divided)
 
 

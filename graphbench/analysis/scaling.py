@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from graphbench.analysis.conditions import environment, findings, other_arithmetic, other_device
 from graphbench.analysis.diff_regions import pair_regions
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.growth import Growth, growth
+from graphbench.analysis.growth import Growing, Growth, growths_over
 from graphbench.analysis.scaling_groups import GroupScaling, groups_by_module, groups_by_op
 from graphbench.analysis.scaling_rows import NodeScaling, node_scaling
-from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.sizes import Axis, axis_of, inputs_text, sizes_of
 from graphbench.analysis.summary import summary
 from graphbench.analysis.totals import Basis, BeforeAfter
@@ -23,13 +22,14 @@ _WHOLE_RUNS: tuple[tuple[Basis, str], ...] = (("wall", "wall time"), ("plain", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TotalScaling(ShownRow):
+class TotalScaling(Growing):
     """Whole runs of all regions without labels, in nanoseconds or as a ratio, one value a set."""
 
     name: str
     is_time: bool
     values: tuple[float | None, ...]
     growth: Growth | None = None
+    further: tuple[Growth, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,8 @@ class Scaling:
     """Profiles over the sizes of their inputs, the smallest first. `labels` name the sets, `axis` is their size.
 
     `ops` and `modules` are sums of nodes. `warnings` may explain a growth that is no property of the model's.
+    `others` are further sizes, where several change and the exponents of all come from one fit. Of groups of one
+    `region` of a profile, `symbols` say what its sizes are called and which dimensions those are.
     """
 
     subject: str
@@ -49,6 +51,14 @@ class Scaling:
     ops: tuple[GroupScaling, ...]
     modules: tuple[GroupScaling, ...]
     warnings: tuple[str, ...] = ()
+    others: tuple[Axis, ...] = ()
+    region: str = ""
+    symbols: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """All sizes that change."""
+        return (self.axis, *self.others)
 
 
 def scaling(
@@ -79,27 +89,36 @@ def scaling(
     for record in records[1:]:
         _check_alike(records[0], record)
     axis = axis_of([sizes_of(record) for record in records], by)
-    names = names or _names(records, axis)
-    order = sorted(range(len(records)), key=lambda index: axis.values[index])
+    return scaled(records, (axis,), names or _names(records, axis), left_out)
+
+
+def scaled(
+    records: Sequence[ProfileRecord], axes: Sequence[Axis], names: Sequence[str], left_out: Sequence[str] = ()
+) -> Scaling:
+    """The same over sizes that are known, with the exponents of all from one fit; in the order of the first of them.
+
+    Args:
+        records: two or more, measured in the same way.
+        axes: what changes, in the order of the records.
+        names: what to call the records.
+        left_out: as of `scaling`.
+    """
+    order = sorted(range(len(records)), key=lambda index: tuple(axis.values[index] for axis in axes))
     records, names = [records[index] for index in order], [names[index] for index in order]
-    axis = Axis(
-        name=axis.name,
-        values=tuple(axis.values[index] for index in order),
-        groups=tuple(axis.groups[index] for index in order),
-        together=axis.together,
-    )
+    axes = [axis.ordered(order) for axis in axes]
     digests = [Digest() for _ in records]
-    rows = node_scaling(records, digests, names, axis)
+    rows = node_scaling(records, digests, names, axes)
     return Scaling(
         subject=records[0].subject,
         timer=records[0].policy.timer,
         labels=tuple(names),
         inputs=tuple(map(inputs_text, records)),
-        axis=axis,
-        totals=tuple(_totals(records, digests, axis)),
+        axis=axes[0],
+        others=tuple(axes[1:]),
+        totals=tuple(_totals(records, digests, axes)),
         rows=tuple(rows),
-        ops=tuple(groups_by_op(rows, axis)),
-        modules=tuple(groups_by_module(rows, axis)),
+        ops=tuple(groups_by_op(rows, axes)),
+        modules=tuple(groups_by_module(rows, axes)),
         warnings=(*(f"{name}: left out, since it was not measured" for name in left_out), *_warnings(records, names)),
     )
 
@@ -107,9 +126,10 @@ def scaling(
 def fastest_growing(found: Scaling, *, share: float = 0.05) -> NodeScaling | None:
     """The node with the largest exponent of those that take a part worth knowing at the largest size."""
     known = [
-        (row.growth.exponent, row)
+        (entry.exponent, row)
         for row in found.rows
-        if row.growth is not None and row.growth.is_known and not row.doubt and (row.shares[-1] or 0.0) >= share
+        for entry in row.growths
+        if entry.is_known and not row.doubt and (row.shares[-1] or 0.0) >= share
     ]
     return max(known, key=lambda pair: pair[0])[1] if known else None
 
@@ -158,7 +178,7 @@ def _warnings(records: Sequence[ProfileRecord], names: Sequence[str]) -> list[st
     return found
 
 
-def _totals(records: Sequence[ProfileRecord], digests: Sequence[Digest], axis: Axis) -> list[TotalScaling]:
+def _totals(records: Sequence[ProfileRecord], digests: Sequence[Digest], axes: Sequence[Axis]) -> list[TotalScaling]:
     """Eager and compiled runs, forward and backward together where every profile has both."""
     lines = [summary(record, digest).before_after for record, digest in zip(records, digests, strict=True)]
     found: list[TotalScaling] = []
@@ -169,7 +189,7 @@ def _totals(records: Sequence[ProfileRecord], digests: Sequence[Digest], axis: A
         compiled = tuple(line.compiled_ns if line else None for line in chosen)
         if not any((*eager, *compiled)):
             continue
-        found += [_time(f"{what}, eager", eager, axis), _time(f"{what}, compiled", compiled, axis)]
+        found += [_time(f"{what}, eager", eager, axes), _time(f"{what}, compiled", compiled, axes)]
         speedups = tuple(line.speedup if line else None for line in chosen)
         found.append(TotalScaling(name=f"{what}, eager ÷ compiled", is_time=False, values=speedups))
     return found
@@ -183,7 +203,7 @@ def _known(line: BeforeAfter) -> bool:
     return line.eager_ns is not None or line.compiled_ns is not None
 
 
-def _time(name: str, values: tuple[float | None, ...], axis: Axis) -> TotalScaling:
+def _time(name: str, values: tuple[float | None, ...], axes: Sequence[Axis]) -> TotalScaling:
     known = [value for value in values if value is not None]
-    found = growth(axis.values, known, [0.0] * len(known), axis.groups) if len(known) == len(values) else None
-    return TotalScaling(name=name, is_time=True, values=values, growth=found)
+    found = growths_over(axes, known, [0.0] * len(known)) if len(known) == len(values) else ()
+    return TotalScaling(name=name, is_time=True, values=values, growth=found[0] if found else None, further=found[1:])

@@ -9,13 +9,12 @@ from typing import Final
 from graphbench.analysis.diff_regions import pair_regions
 from graphbench.analysis.diff_rows import isolated, join
 from graphbench.analysis.digest import Digest
-from graphbench.analysis.growth import Growth, growth
+from graphbench.analysis.growth import Growing, Growth, growths_over
 from graphbench.analysis.roofline import Ceilings
 from graphbench.analysis.shapes import call_texts
-from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.sizes import Axis
 from graphbench.analysis.stats import median_noise
-from graphbench.analysis.views import NodeRow, node_rows, verdict_grain_ns
+from graphbench.analysis.views import NodeRow, node_rows, symbolic_text, verdict_grain_ns
 from graphbench.conservation import WRAPPER_TIMERS
 from graphbench.measurements import Measurement
 from graphbench.records import NodeRecord, Phase, ProfileRecord
@@ -51,9 +50,10 @@ class NodePoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeScaling(ShownRow):
+class NodeScaling(Growing):
     """One node, or its eager backward, over all sets of inputs. `growth` is `None` where `reason` says why.
 
+    `outputs` are its specs with the sizes that its graph leaves open, such as `f32[s77,64]`; "" where all are fixed.
     `doubt` says why its growth is not that of its work.
     """
 
@@ -61,9 +61,11 @@ class NodeScaling(ShownRow):
     name: str
     op_type: str
     module: str
+    outputs: str = ""
     phase: Phase
     points: tuple[NodePoint, ...]
     growth: Growth | None
+    further: tuple[Growth, ...] = ()
     reason: str = ""
     doubt: str = ""
 
@@ -101,25 +103,25 @@ _PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
 def node_scaling(
-    records: Sequence[ProfileRecord], digests: Sequence[Digest], names: Sequence[str], axis: Axis
+    records: Sequence[ProfileRecord], digests: Sequence[Digest], names: Sequence[str], axes: Sequence[Axis]
 ) -> list[NodeScaling]:
     """Every compute node of any profile, in program order; then the backwards that any of them timed.
 
     Views have no time of their own and are left out.
 
     Args:
-        records: profiles in the order of `axis`.
+        records: profiles in the order of the axes' values.
         digests: statistics of each.
         names: what to call each.
-        axis: their sizes.
+        axes: their sizes.
     """
     sides = [_Side(record, digest) for record, digest in zip(records, digests, strict=True)]
     joined = [keys for keys in _joined(sides) if any(_node(s, key).kind != "view" for s, key in _present(sides, keys))]
-    found = [_row(sides, keys, names, axis, "forward") for keys in joined]
+    found = [_row(sides, keys, names, axes, "forward") for keys in joined]
     timed = [
         keys for keys in joined if any(_node(s, key).backward_isolated.samples for s, key in _present(sides, keys))
     ]
-    return found + [_row(sides, keys, names, axis, "backward") for keys in timed]
+    return found + [_row(sides, keys, names, axes, "backward") for keys in timed]
 
 
 def _present(sides: Sequence[_Side], keys: Sequence[_Key | None]) -> Iterator[tuple[_Side, _Key]]:
@@ -158,7 +160,7 @@ def _pairs(old: _Side, new: _Side) -> Iterator[tuple[_Key, _Key]]:
 
 
 def _row(
-    sides: Sequence[_Side], keys: Sequence[_Key | None], names: Sequence[str], axis: Axis, phase: Phase
+    sides: Sequence[_Side], keys: Sequence[_Key | None], names: Sequence[str], axes: Sequence[Axis], phase: Phase
 ) -> NodeScaling:
     side, key = next(_present(sides, keys))
     node = _node(side, key)
@@ -167,19 +169,28 @@ def _row(
     )
     missing = [f"{name}: {point.reason}" for name, point in zip(names, points, strict=True) if point.reason]
     times = [point.isolated_ns for point in points if point.isolated_ns is not None]
-    found = None if missing else growth(axis.values, times, [point.noise for point in points], axis.groups)
-    reason = missing[0] if missing else "" if found else "all sets are of one size, or its time is 0"
+    found = () if missing else growths_over(axes, times, [point.noise for point in points])
+    reason = missing[0] if missing else "" if found else no_growth(axes)
     return NodeScaling(
         region=key[0],
         name=node.name,
         op_type=node.op_type,
         module=node.module,
+        outputs=symbolic_text(node.outputs, node.symbolic) if phase == "forward" else "",
         phase=phase,
         points=points,
-        growth=found,
+        growth=found[0] if found else None,
+        further=found[1:],
         reason=reason,
         doubt=_doubt(points) if found else "",
     )
+
+
+def no_growth(axes: Sequence[Axis]) -> str:
+    """Why times that are all known have no exponent."""
+    if len(axes) == 1:
+        return "all sets are of one size, or its time is 0"
+    return f"{' and '.join(axis.name for axis in axes)} are not told apart by these sets, or its time is 0"
 
 
 def _point(side: _Side, key: _Key, phase: Phase) -> NodePoint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from graphbench.errors import UsageError
@@ -21,7 +21,8 @@ _KEY: Final = re.compile(r"\['?(\w+)'?\]")
 class Sizes:
     """One set of inputs. `dimensions` by name, such as `input_ids[1]`; `elements` of all its tensors together.
 
-    A whole number that is no tensor is a dimension of its own, by its name.
+    A whole number that is no tensor is a dimension of its own, by its name; a tensor's size that a graph takes as an
+    input of its own is none.
     """
 
     dimensions: Mapping[str, int]
@@ -40,20 +41,26 @@ class Axis:
     groups: tuple[int, ...]
     together: tuple[str, ...] = ()
 
+    def ordered(self, order: Sequence[int]) -> Axis:
+        """The same with its sets in another order."""
+        values, groups = (tuple(column[index] for index in order) for column in (self.values, self.groups))
+        return replace(self, values=values, groups=groups)
+
 
 def sizes_of(record: ProfileRecord) -> Sizes:
     """The sizes of a profile's inputs: those that its model was called with, else those of its first region."""
     inputs = record.inputs or tuple(
         entry for region in record.regions[:1] for entry in region.inputs if entry.kind in ("tensor", "value")
     )
+    of_tensors = {size for entry in inputs if entry.spec is not None for size in entry.symbolic}
     dimensions: dict[str, int] = {}
     elements = 0
     for entry in inputs:
-        name = _name(entry)
+        name = name_of(entry)
         if entry.spec is not None:
             elements += math.prod(entry.spec.shape)
             dimensions.update((f"{name}[{i}]", size) for i, size in enumerate(entry.spec.shape))
-        elif type(entry.value) is int:
+        elif type(entry.value) is int and not of_tensors.issuperset(entry.symbolic or (entry.name,)):
             dimensions[name] = entry.value
     return Sizes(dimensions=dimensions, elements=elements)
 
@@ -61,7 +68,7 @@ def sizes_of(record: ProfileRecord) -> Sizes:
 def inputs_text(record: ProfileRecord) -> str:
     """A profile's inputs in short, such as `input_ids=1x128`."""
     known = [(entry, entry.spec) for entry in record.inputs if entry.spec is not None]
-    return " ".join(f"{_name(entry)}={_sizes_text(spec)}" for entry, spec in known)
+    return " ".join(f"{name_of(entry)}={_sizes_text(spec)}" for entry, spec in known)
 
 
 def axis_of(sets: Sequence[Sizes], by: str | None = None) -> Axis:
@@ -108,7 +115,7 @@ def _together(sets: Sequence[Sizes]) -> dict[tuple[int, ...], list[str]]:
     return found
 
 
-def _name(entry: InputRecord) -> str:
+def name_of(entry: InputRecord) -> str:
     """As the user knows it: `L['input_ids']`, Dynamo's expression for a local, is `input_ids`."""
     keys = _KEY.findall(entry.source)
     return str(keys[-1]) if keys and entry.source.startswith("L[") else entry.name

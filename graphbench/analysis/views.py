@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import TypeVar
 
 from graphbench.analysis.compiled_costs import CompiledCost, compiled_costs
@@ -68,7 +69,12 @@ class NodeRow(ShownRow):
     @property
     def outputs(self) -> str:
         """Shapes and dtypes."""
-        return outputs_text(self.node.outputs)
+        return outputs_text(self.node.outputs, self.node.symbolic)
+
+    @property
+    def symbolic(self) -> str:
+        """The same with the sizes that the graph leaves open, such as `f32[s77,64]`; "" where all are fixed."""
+        return symbolic_text(self.node.outputs, self.node.symbolic)
 
     @property
     def isolated(self) -> Summary | None:
@@ -227,16 +233,32 @@ def sort_rows(
     return ordered if top is None else ordered[:top]
 
 
-def spec_text(spec: TensorSpec) -> str:
-    """A tensor in short, such as `f32[16,64,56,56]`."""
+def spec_text(spec: TensorSpec, sizes: Sequence[object] = ()) -> str:
+    """A tensor in short, such as `f32[16,64,56,56]`, or with other `sizes` than its own."""
     name = spec.dtype.removeprefix("torch.")
     short = next((new + name.removeprefix(old) for old, new in _DTYPES if name.startswith(old)), name)
-    return f"{short}[{','.join(map(str, spec.shape))}]"
+    return f"{short}[{','.join(map(str, sizes or spec.shape))}]"
 
 
-def outputs_text(outputs: Sequence[TensorSpec]) -> str:
-    """All outputs of a node, in order."""
-    return " ".join(map(spec_text, outputs))
+def outputs_text(outputs: Sequence[TensorSpec], symbolic: Sequence[Sequence[str]] = ()) -> str:
+    """All outputs of a node, in order. A size that only the data tells is called as the compiler does, as `u0`."""
+    if len(symbolic) != len(outputs):
+        return " ".join(map(spec_text, outputs))
+    return " ".join(spec_text(spec, known_sizes(spec, sizes)) for spec, sizes in zip(outputs, symbolic, strict=True))
+
+
+def known_sizes(spec: TensorSpec, symbolic: Sequence[str]) -> Sequence[object]:
+    """A tensor's sizes as numbers, and where there is none, which `-1` stands for, as the compiler's expression."""
+    if len(symbolic) != len(spec.shape):
+        return spec.shape
+    return [name if size < 0 else size for size, name in zip(spec.shape, symbolic, strict=True)]
+
+
+def symbolic_text(outputs: Sequence[TensorSpec], symbolic: Sequence[Sequence[str]]) -> str:
+    """All outputs of a node as the compiler knows their sizes; "" where it knows all in numbers."""
+    if len(symbolic) != len(outputs):
+        return ""
+    return " ".join(starmap(spec_text, zip(outputs, symbolic, strict=True)))
 
 
 def source_text(source: SourceLine | None) -> str:

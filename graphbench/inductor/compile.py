@@ -27,6 +27,7 @@ from graphbench.supported import OLDEST_TORCH, torch_release
 OPTIONS = {
     "mode": "one of torch.compile's modes, such as 'max-autotune'",
     "inductor": "a dict of Inductor options, as torch.compile(..., options=) takes them",
+    "inner": "another backend, by name or as a function, whose graphs are measured instead of Inductor's",
 }
 REFUSED = {
     "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
@@ -66,9 +67,11 @@ class CompiledGraph:
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """What `torch.compile` passed beside the graph, as Inductor's `config_patches`."""
+    """What `torch.compile` passed beside the graph, as Inductor's `config_patches`; or the `inner` backend instead."""
 
     patches: Mapping[str, Any] = field(default_factory=dict)
+    inner: Callable[..., Any] | None = None
+    inner_name: str = ""
 
     @classmethod
     def parse(cls, mode: str | None, options: Mapping[str, Any] | None) -> BackendOptions:
@@ -88,7 +91,38 @@ class BackendOptions:
                 hint=f"known options are {known}. Measuring options are keywords of graphbench.measure()",
             )
         patches = {**_mode_patches(given.get("mode", mode)), **_inductor_patches(given.get("inductor", {}))}
-        return cls(patches)
+        inner, name = other_backend(given.get("inner", "inductor"))
+        if inner is not None and patches:
+            raise UsageError(
+                f"graphbench: Inductor's modes and options mean nothing to the inner backend {name!r}",
+                hint="leave out mode= and 'inductor', or 'inner'",
+            )
+        return cls(patches, inner, name)
+
+
+def other_backend(given: Any) -> tuple[Callable[..., Any] | None, str]:
+    """A backend of `torch.compile` other than Inductor, and what it is called; `None` for Inductor.
+
+    Raises:
+        UsageError: none of that name is registered, or it is graphbench's own.
+
+    Source: `torch._dynamo.list_backends`, `torch._dynamo.backends.registry.lookup_backend`, torch 2.11 to 2.14.
+    """
+    if given in ("inductor", None):
+        return None, ""
+    known = [name for name in torch._dynamo.list_backends(exclude_tags=()) if name != "graphbench"]
+    if isinstance(given, str):
+        if given not in known:
+            close = ", ".join(difflib.get_close_matches(given, known)) or ", ".join(known)
+            raise UsageError(f"graphbench: unknown inner backend {given!r}", hint=f"known backends: {close}")
+        found: Callable[..., Any] = torch._dynamo.backends.registry.lookup_backend(given)
+        return found, given
+    if not callable(given):
+        raise UsageError(
+            f"graphbench: option 'inner' must be a backend's name or function, found {type(given).__name__}",
+            hint="for instance options={'inner': 'aot_eager'}",
+        )
+    return given, str(getattr(given, "__name__", type(given).__name__))
 
 
 def _mode_patches(mode: str | None) -> dict[str, Any]:

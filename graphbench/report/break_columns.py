@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphbench.analysis.break_costs import BreakCost, BreakRow
+from graphbench.analysis.recompiles import RecompileRow
 from graphbench.report.column import Column
 from graphbench.report.names import shorten_head, shorten_tail
-from graphbench.step_records import Recompile
 
 
 def _of_cost(pick: Callable[[BreakCost], object]) -> Callable[[BreakRow], object]:
@@ -58,9 +58,11 @@ BREAK_COLUMNS: tuple[Column[BreakRow], ...] = (
     Column(name="no cost", key="no_cost_reason", kind="text", get=lambda row: row.reason, shown="wide"),
 )
 
-RECOMPILE_COLUMNS: tuple[Column[Recompile], ...] = (
+RECOMPILE_COLUMNS: tuple[Column[RecompileRow], ...] = (
     Column(name="compile id", key="compile_id", kind="text", get=lambda row: row.compile_id),
-    Column(name="region", key="region", kind="text", get=lambda row: row.region or ""),
+    Column(name="region", key="region", kind="text", get=lambda row: row.region),
+    Column(name="takes any", key="takes", kind="text", get=lambda row: row.takes, shown="nonzero"),
+    Column(name="earlier", key="earlier", kind="text", get=lambda row: ", ".join(row.earlier), shown="nonzero"),
     Column(
         name="source",
         key="source",

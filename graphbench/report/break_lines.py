@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from graphbench.analysis.break_costs import NO_STEP, BreakCost, BreakRow, break_rows
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.op_list import is_op_list
+from graphbench.analysis.recompiles import RecompileRow, recompile_rows
 from graphbench.measurements import SourceLine
 from graphbench.plaintext import clean
 from graphbench.records import TOLD_FIRST, ProfileRecord
 from graphbench.report.names import shorten_head
 from graphbench.report.overview import names_text
-from graphbench.step_records import BreakKind, Recompile
+from graphbench.step_records import BreakKind
 from graphbench.units import count_text, format_bytes, format_duration
 
 BREAKS_SHOWN = 20
@@ -41,7 +42,7 @@ def break_lines(record: ProfileRecord, digest: Digest | None = None, *, wide: bo
         lines += _break(number if len(rows) > 1 else None, row, _whole if wide else _short)
     if len(shown) < len(rows):
         lines.append(f"  and {count_text(len(rows) - len(shown), 'cheaper break')}; wide lists them")
-    lines += [f"  {_recompile(entry, _whole if wide else _short)}" for entry in record.recompiles]
+    lines += [f"  {_recompile(row, _whole if wide else _short)}" for row in recompile_rows(record)]
     return lines + list(note_lines(record))
 
 
@@ -85,11 +86,16 @@ def _ends_the_forward(cost: BreakCost) -> bool:
     return bool(cost.separates) and all(place == "end" or "/" in place for place in cost.separates[1:])
 
 
-def _recompile(entry: Recompile, cut: Callable[[str], str]) -> str:
-    made = f" ({entry.region})" if entry.region else ""
-    why = cut(entry.guard) if entry.guard else "the guard that failed is not known"
-    where = f" {_where(entry.source)}" if entry.source else ""
-    return f"recompile {clean(entry.compile_id)}{made}{where}: {why}"
+def _recompile(row: RecompileRow, cut: Callable[[str], str]) -> str:
+    """Such as `recompile 0/1 (r1 takes any x[0]) net.py:3: from r0, whose guard failed: size mismatch`."""
+    takes = f" takes any {clean(row.takes)}" if row.takes else ""
+    made = f" ({row.region}{takes})" if row.region else ""
+    why = cut(row.guard) if row.guard else "the guard that failed is not known"
+    if row.guard and row.earlier:
+        beside = f"from {row.guarded}, whose guard failed" if row.guarded else f"beside {names_text(row.earlier)}"
+        why = f"{beside}: {why}"
+    where = f" {_where(row.source)}" if row.source else ""
+    return f"recompile {clean(row.compile_id)}{made}{where}: {why}"
 
 
 def _where(source: SourceLine | None) -> str:

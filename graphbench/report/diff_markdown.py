@@ -27,7 +27,7 @@ from graphbench.report.diff_words import (
     reason_lines,
     rule_line,
 )
-from graphbench.report.markdown import FOLDED, bullets, escape, folded, left_out, rows_table
+from graphbench.report.markdown_text import FOLDED, bullets, escape, folded, left_out, rows_table
 from graphbench.units import count_text
 
 RowT = TypeVar("RowT")

@@ -107,6 +107,7 @@ NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
     Column(name="kernels", key="kernels", kind="text", get=lambda row: " ".join(row.kernels), shown="csv"),
     Column(name="source", key="source", kind="text", get=lambda row: row.source, shorten=shorten_source),
     Column(name="module", key="module", kind="text", get=lambda row: row.module, shown="wide", shorten=shorten_tail),
+    Column(name="of any\nsize", key="symbolic", kind="text", get=lambda row: row.symbolic or None, shown="wide"),
     Column(name="state", key="state", kind="text", get=lambda row: row.state, shown="csv"),
     Column(name="reason", key="reason", kind="text", get=lambda row: row.reason, shown="csv"),
     Column(name="warnings", key="warnings", kind="text", get=lambda row: "; ".join(row.warnings), shown="csv"),

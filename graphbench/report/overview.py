@@ -9,6 +9,7 @@ from graphbench.analysis.clocks import ClockCounts, clock_counts
 from graphbench.analysis.memory import memory_peaks
 from graphbench.analysis.missing import Mismatches, NotMeasured, What, sides
 from graphbench.analysis.op_list import is_op_list
+from graphbench.analysis.size_groups import base_of, groups_of, size_names, sizes_text, worst
 from graphbench.analysis.steps import StepSummary, nothing_compiled
 from graphbench.analysis.summary import Coverage, Owners, ProfileSummary
 from graphbench.analysis.totals import BeforeAfter
@@ -97,13 +98,14 @@ def partial_sums(summary: ProfileSummary) -> list[str]:
 
 def replay_lines(record: ProfileRecord) -> list[str]:
     """Which in-graph times are of CUDA-graph replays."""
-    many = len(record.regions) > 1
+    many = len({base_of(region) for region in record.regions}) > 1
     replayed = [
-        (f"{region.key} {name}" if many else name, side.graph_nodes)
+        (f"{base_of(region)} {name}" if many else name, side.graph_nodes)
         for region in record.regions
         for name, side in sides(region)
         if side.graph_nodes is not None
     ]
+    replayed = list(dict.fromkeys(replayed))
     return [f"{name}: in-graph times are of CUDA-graph replays ({nodes} nodes each)" for name, nodes in replayed]
 
 
@@ -129,8 +131,9 @@ def finding_lines(
     return [
         *told,
         *([nothing_compiled_line(record)] if eager_only else []),
+        *size_lines(record),
         *(verdict_lines(step, compiled=not eager_only and not _has_foreign_graphs(record)) if step else ()),
-        *_host_bound(summary),
+        *_host_bound(record, summary),
         *mismatch_lines(summary.mismatches),
         *fusion,
         *([] if eager_only else [f"coverage: {coverage_text(summary.coverage, timer)}"]),
@@ -143,6 +146,23 @@ def finding_lines(
         *not_measured_lines(entry for entry in summary.not_measured if not entry.reason.startswith(BY_HAND)),
         *_unknown(summary),
     ]
+
+
+def size_lines(record: ProfileRecord) -> Iterator[str]:
+    """Which graphs were called with several sizes, and which sizes each of their regions had."""
+    for groups in groups_of(record):
+        if len(groups) < 2:
+            continue
+        base, names = base_of(groups[0]), size_names(groups[0]).values()
+        yield (
+            f"sizes: {base} takes any {clean(', '.join(names))}: {len(groups)} groups of sizes, each measured as a "
+            "region; totals add one call of each"
+        )
+        told = [
+            f"{region.key} {sizes_text(region)}" + (f" ({count_text(region.calls, 'call')})" if region.calls else "")
+            for region in groups
+        ]
+        yield f"sizes: {clean('; '.join(told))}"
 
 
 def compares_sides(record: ProfileRecord) -> bool:
@@ -254,9 +274,17 @@ def _clocks(counts: ClockCounts) -> Iterator[str]:
         )
 
 
-def _host_bound(summary: ProfileSummary) -> Iterator[str]:
-    for region in summary.regions:
-        if region.host_bound:
+def _host_bound(record: ProfileRecord, summary: ProfileSummary) -> Iterator[str]:
+    """Of the groups of sizes of a graph, the one whose host is behind most."""
+    bound = [region for region in summary.regions if region.host_bound]
+    if bound:
+        late = worst(
+            record,
+            bound,
+            lambda region: region.region,
+            lambda region: (region.times.forward_host_ns or 0.0) - (region.times.plain_forward_ns or 0.0),
+        )
+        for region in late:
             host, device = region.times.forward_host_ns, region.times.plain_forward_ns
             yield (
                 f"host-bound: {region.region}: issuing its kernels takes {format_duration(host)}, the device needs "
@@ -305,7 +333,7 @@ def _kernels(summary: ProfileSummary) -> str:
 def _memory(record: ProfileRecord) -> Iterator[str]:
     """Such as `memory: eager peaks at 1.20 GiB, compiled 0.90 GiB; most results of eager are alive at mlp: ...`."""
     many = len(record.regions) > 1
-    for peak in memory_peaks(record):
+    for peak in worst(record, memory_peaks(record), lambda peak: peak.region, lambda peak: peak.held_bytes):
         sides = (("eager peaks at", peak.eager_bytes), ("compiled", peak.compiled_bytes))
         known = [f"{name} {format_bytes(size)}" for name, size in sides if size is not None]
         where = clean(f"{peak.node} ({peak.module})" if peak.module else peak.node)

@@ -10,9 +10,12 @@ from typing import Any, Final, Literal
 from graphbench.analysis.scaling import Scaling, TotalScaling, scaling
 from graphbench.analysis.scaling_groups import GroupScaling
 from graphbench.analysis.scaling_rows import NodeScaling
+from graphbench.analysis.shape_groups import by_size
+from graphbench.analysis.sizes import Axis
 from graphbench.arguments import check_type
 from graphbench.document import read
 from graphbench.errors import UsageError
+from graphbench.records import ProfileRecord
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.row_view import Rows
 from graphbench.report.scaling_columns import group_columns, node_columns, total_columns
@@ -107,7 +110,9 @@ class ProfileScaling:
                 {"label": label, "inputs": inputs, "size": size}
                 for label, inputs, size in zip(found.labels, found.inputs, found.axis.values, strict=True)
             ],
-            "size": {"name": found.axis.name, "together": found.axis.together, "groups": found.axis.groups},
+            "size": _axis(found.axis),
+            "further_sizes": [_axis(axis) for axis in found.others],
+            "symbols": dict(found.symbols),
             "headlines": headlines(found),
             "warnings": found.warnings,
         }
@@ -130,6 +135,15 @@ class ProfileScaling:
             raise UsageError(f"unknown table {table!r}", hint=hint, subject="table")
         rows: Rows[Any] = getattr(self, table)
         return rows
+
+
+def by_size_of(record: ProfileRecord) -> tuple[ProfileScaling, ...]:
+    """Every region that was measured with several groups of sizes, over these; none where there is none."""
+    return tuple(map(ProfileScaling, by_size(record)))
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    return {"name": axis.name, "values": axis.values, "together": axis.together, "groups": axis.groups}
 
 
 def scaling_of_files(paths: Sequence[Path], names: Sequence[str], left_out: Sequence[str] = ()) -> ProfileScaling:

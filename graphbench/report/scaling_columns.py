@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import TypeVar
 
-from graphbench.analysis.growth import Growth
+from graphbench.analysis.growth import Growing, Growth
 from graphbench.analysis.scaling import Scaling, TotalScaling
 from graphbench.analysis.scaling_groups import GroupScaling
 from graphbench.analysis.scaling_rows import NodePoint, NodeScaling
@@ -15,35 +19,14 @@ from graphbench.units import MISSING, format_ratio
 
 RowT = TypeVar("RowT")
 BACKWARD = "∂ "
-
-
-class Growing(Protocol):
-    """What nodes and groups have."""
-
-    @property
-    def times_ns(self) -> tuple[float | None, ...]:
-        """One a set."""
-
-    @property
-    def shares(self) -> tuple[float | None, ...]:
-        """Parts of all nodes, one a set."""
-
-    @property
-    def growth(self) -> Growth | None:
-        """How the times grow."""
-
-    @property
-    def reason(self) -> str:
-        """Why that is not known."""
-
-    @property
-    def doubt(self) -> str:
-        """Why that is not the work's."""
+_Row = NodeScaling | GroupScaling
 
 
 def set_names(found: Scaling) -> list[str]:
     """A short name of every set for headers: its size where that tells them apart, else its number."""
     values = found.axis.values
+    if found.others:
+        return ["×".join(map(str, sizes)) for sizes in zip(*(axis.values for axis in found.axes), strict=True)]
     if len(set(values)) == len(values):
         return [f"n={value}" for value in values]
     return [f"set {index + 1}" for index in range(len(values))]
@@ -55,6 +38,17 @@ def growth_text(growth: Growth | None, doubt: str = "") -> str:
         return MISSING
     error = f" ±{growth.error:.2f}" if growth.error is not None else ""
     return f"{'~' if doubt else ''}{growth.exponent:.2f}{error}"
+
+
+def grows_text(found: Scaling, row: Growing, doubt: str = "") -> str:
+    """Such as `n^1.97 ±0.02`, or of several sizes `x[0]^1.02 x[1]^1.97`; "" where it is not known."""
+    names = ["n"] if not found.others else [axis.name for axis in found.axes]
+    return " ".join(f"{name}^{growth_text(entry, doubt)}" for name, entry in zip(names, row.growths, strict=False))
+
+
+def time_keys(found: Scaling) -> list[str]:
+    """The keys of the columns of times, one a set."""
+    return [f"isolated_{_key(name)}" for name in set_names(found)]
 
 
 def share_text(shares: tuple[float | None, ...]) -> str | None:
@@ -91,13 +85,7 @@ def total_columns(found: Scaling) -> tuple[Column[TotalScaling], ...]:
     return (
         Column(name="all regions", key="name", kind="text", get=lambda row: row.name, shrink=None),
         *sets,
-        Column(
-            name="grows\nas n^",
-            key="exponent",
-            kind="number",
-            get=lambda row: row.growth.exponent if row.growth else None,
-            brief=lambda row: growth_text(row.growth) if row.growth else None,
-        ),
+        *_exponents(found)[0],
     )
 
 
@@ -117,6 +105,7 @@ def node_columns(found: Scaling) -> tuple[Column[NodeScaling], ...]:
         Column(name="region", key="region", kind="text", get=lambda row: row.region, shown="several", shrink=3),
         Column(name="node", key="name", kind="text", get=lambda row: row.name, brief=_shown_name),
         Column(name="op", key="op_type", kind="text", get=lambda row: row.op_type, shorten=shorten_head),
+        Column(name="output", key="outputs", kind="text", get=lambda row: row.outputs, shown="nonzero", shrink=10),
         Column(name="phase", key="phase", kind="text", get=lambda row: row.phase, shown="csv"),
         Column(name="module", key="module", kind="text", get=lambda row: row.module, shown="wide"),
         *_growing(found),
@@ -131,14 +120,13 @@ def _shown_name(row: NodeScaling) -> str:
     return f"{BACKWARD if row.phase == 'backward' else ''}{row.name}"
 
 
-def _growing(found: Scaling) -> tuple[Column[Growing], ...]:
+def _growing(found: Scaling) -> tuple[Column[_Row], ...]:
     names = set_names(found)
 
-    def time(index: int, name: str) -> Column[Growing]:
-        key = f"isolated_{_key(name)}"
-        return Column(name=name, key=key, kind="time", get=lambda row: row.times_ns[index])
+    def time(index: int, name: str) -> Column[_Row]:
+        return Column(name=name, key=time_keys(found)[index], kind="time", get=lambda row: row.times_ns[index])
 
-    def share(index: int, name: str) -> Column[Growing]:
+    def share(index: int, name: str) -> Column[_Row]:
         key = f"share_{_key(name)}"
         return Column(name=f"share {name}", key=key, kind="fraction", get=lambda row: row.shares[index], shown="csv")
 
@@ -154,24 +142,31 @@ def _growing(found: Scaling) -> tuple[Column[Growing], ...]:
             brief=lambda row: share_text(row.shares),
         ),
         *shares,
-        Column(
-            name="grows\nas n^",
-            key="exponent",
-            kind="number",
-            get=lambda row: row.growth.exponent if row.growth else None,
-            brief=lambda row: growth_text(row.growth, row.doubt) if row.growth else None,
-        ),
-        _growth_column("±", "exponent_error", "csv", lambda growth: growth.error),
-        _growth_column("at\nlast", "exponent_at_last", "always", lambda growth: growth.last),
+        *chain.from_iterable(_exponents(found)),
+        *([] if found.others else [_growth_column("at\nlast", "exponent_at_last", 0, lambda growth: growth.last)]),
         Column(name="doubt", key="doubt", kind="text", get=lambda row: row.doubt, shown="csv"),
         Column(name="no growth", key="reason", kind="text", get=lambda row: row.reason, shown="csv"),
     )
 
 
-def _growth_column(name: str, key: str, shown: Shown, get: Callable[[Growth], float | None]) -> Column[Growing]:
-    return Column(
-        name=name, key=key, kind="number", get=lambda row: get(row.growth) if row.growth else None, shown=shown
-    )
+def _exponents(found: Scaling) -> list[tuple[Column[Growing], Column[Growing]]]:
+    """Of every size its exponent, and the error of that."""
+    columns = []
+    for index, axis in enumerate(found.axes):
+        of, end = (axis.name, f"_{key_of(axis.name)}") if found.others else ("n", "")
+        exponent = _growth_column(f"grows\nas {of}^", f"exponent{end}", index, lambda growth: growth.exponent)
+        told = replace(exponent, brief=partial(_exponent_text, index))
+        error = _growth_column("±", f"exponent_error{end}", index, lambda growth: growth.error)
+        columns.append((told, replace(error, shown="csv")))
+    return columns
+
+
+def _exponent_text(index: int, row: Growing) -> str | None:
+    return growth_text(row.growths[index], getattr(row, "doubt", "")) if row.growths else None
+
+
+def _growth_column(name: str, key: str, index: int, get: Callable[[Growth], float | None]) -> Column[Growing]:
+    return Column(name=name, key=key, kind="number", get=lambda row: get(row.growths[index]) if row.growths else None)
 
 
 def _points(
@@ -194,5 +189,10 @@ def _value_text(row: TotalScaling, index: int) -> object:
     return value if row.is_time or value is None else format_ratio(value)
 
 
+def key_of(name: str) -> str:
+    """A dimension such as `x[0]` as a part of a column's key: `x_0`."""
+    return re.sub(r"\W+", "_", name).strip("_")
+
+
 def _key(name: str) -> str:
-    return name.replace("=", "").replace(" ", "_")
+    return name.replace("=", "").replace(" ", "_").replace("×", "x")

@@ -12,11 +12,11 @@ from graphbench.analysis.sizes import ELEMENTS
 from graphbench.plaintext import clean
 from graphbench.report.base import DEFAULT_WIDTH
 from graphbench.report.grid import build, draw, wrap
-from graphbench.report.markdown import bullets, escape, rows_table
+from graphbench.report.markdown_text import bullets, escape, rows_table
 from graphbench.report.scaling_columns import (
     BACKWARD,
     group_columns,
-    growth_text,
+    grows_text,
     node_columns,
     set_names,
     share_text,
@@ -74,29 +74,38 @@ def headlines(found: Scaling) -> list[str]:
     """What grows fastest, of op types and of nodes."""
     node = fastest_growing(found)
     ops = [
-        (row.growth.exponent, row)
+        (entry.exponent, row)
         for row in found.ops
-        if row.growth is not None and row.growth.is_known and not row.doubt and (row.shares[-1] or 0.0) >= 0.05
+        for entry in row.growths
+        if entry.is_known and not row.doubt and (row.shares[-1] or 0.0) >= 0.05
     ]
     op = max(ops, key=lambda pair: pair[0])[1] if ops else None
     told = []
     if op is not None and op.nodes > 1:
-        told.append(f"{op.group} ({count_text(op.nodes, 'row')}) grows fastest of all op types: {_grows(op)}")
+        told.append(f"{op.group} ({count_text(op.nodes, 'row')}) grows fastest of all op types: {_grows(found, op)}")
     if node is not None:
         mark = BACKWARD if node.phase == "backward" else ""
-        told.append(f"{mark}{node.name} ({node.op_type}) grows fastest of all nodes: {_grows(node)}")
+        told.append(f"{mark}{node.name} ({node.op_type}) grows fastest of all nodes: {_grows(found, node)}")
     return told or ["what grows fastest is not known: no node with a share of 5 % has an exponent that means its work"]
 
 
 def set_lines(found: Scaling) -> list[str]:
     """What n is, and what each set was."""
-    if found.axis.name == ELEMENTS:
+    if found.others:
+        lines = [
+            f"sets: {' × '.join(axis.name for axis in found.axes)}; one fit over all sets gives each its exponent, the "
+            "others held"
+        ]
+        lines += [f"{axis.name}, and with it {', '.join(axis.together)}" for axis in found.axes if axis.together]
+    elif found.axis.name == ELEMENTS:
         lines = ["n: the elements of all inputs together, since not one dimension alone changes"]
     else:
         lines = [f"n: {found.axis.name}"]
         lines[0] += f", and with it {', '.join(found.axis.together)}" if found.axis.together else ""
-    if len(set(found.axis.groups)) > 1:
+    if len(set(found.axis.groups)) > 1 and not found.others:
         lines.append("sets that differ in other dimensions have a line of their own, all of one slope")
+    if found.symbols:
+        lines.append(f"in specs: {', '.join(f'{symbol} is {name}' for symbol, name in found.symbols)}")
     named = zip(set_names(found), found.labels, found.inputs, strict=True)
     return lines + [
         f"{name}: {label}{f' ({inputs})' if inputs not in ('', label) else ''}" for name, label, inputs in named
@@ -107,7 +116,11 @@ def legend(found: Scaling) -> list[str]:
     """What the columns mean, as far as they are there."""
     lines = ["times: isolated medians; share: of the measured nodes' time, at the smallest set → at the largest"]
     lines.append("grows as n^: the exponent of the power law through the times; 0: it does not depend on n")
-    if len(set(found.axis.values)) < FEWEST_SIZES:
+    if found.others:
+        lines[-1] = lines[-1].replace("n^", f"{found.axis.name}^, ...").replace(" on n", " on that size")
+        fewest = [axis.name for axis in found.axes if len(set(axis.values)) <= FEWEST_SIZES]
+        lines += [f"{' and '.join(fewest)}: two sizes, no error is known; a third would tell"] if fewest else []
+    elif len(set(found.axis.values)) < FEWEST_SIZES:
         lines.append("all sets are of one size: nothing grows")
     elif len(set(found.axis.values)) == FEWEST_SIZES:
         lines.append("two sizes: no error is known, any two times lie on a power law; a third size would tell")
@@ -127,12 +140,15 @@ def by_last(rows: Sequence[NodeScaling]) -> list[NodeScaling]:
     return sorted(rows, key=lambda row: -(row.times_ns[-1] or 0.0))
 
 
-def _grows(row: NodeScaling | GroupScaling) -> str:
-    return f"as n^{growth_text(row.growth)}, {share_text(row.shares)} % of the measured nodes' time"
+def _grows(found: Scaling, row: NodeScaling | GroupScaling) -> str:
+    return f"as {grows_text(found, row)}, {share_text(row.shares)} % of the measured nodes' time"
 
 
 def title(found: Scaling) -> str:
     """Of what, over how many sets."""
+    if found.region:
+        groups = count_text(len(found.labels), "group")
+        return f"region {found.region} of {found.subject or 'a model'}, one graph for any sizes, over {groups} of them"
     return f"graphbench scaling of {found.subject or 'a model'} over {len(found.labels)} sets of inputs"
 
 

@@ -13,6 +13,8 @@ from graphbench.analysis.gaps import gap_lines, gap_rows
 from graphbench.analysis.missing import expected_backwards
 from graphbench.analysis.op_list import is_op_list
 from graphbench.analysis.rows import ProfileRows, profile_rows
+from graphbench.analysis.shape_groups import by_size
+from graphbench.analysis.size_groups import base_of, has_groups, heaviest
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.steps import StepSummary, nothing_compiled, step_summary
 from graphbench.analysis.summary import ProfileSummary, summary
@@ -25,6 +27,7 @@ from graphbench.report.balance import balance_lines
 from graphbench.report.base import DEFAULT_WIDTH, WIDE_WIDTH, RenderOptions, check_options
 from graphbench.report.block_columns import blocks_legend, with_blocks
 from graphbench.report.break_lines import break_lines
+from graphbench.report.by_size_table import by_size_lines
 from graphbench.report.column import Column, sort_keys
 from graphbench.report.columns import FUSION_COLUMNS, FUSION_LAUNCH_COLUMNS, FUSION_LIMIT_COLUMNS, find_sort
 from graphbench.report.columns import LEAVE as FUSIONS_LEAVE
@@ -66,7 +69,7 @@ from graphbench.report.step_table import (
 )
 from graphbench.report.totals_grid import totals_grid
 from graphbench.step_records import StepRecord
-from graphbench.units import format_duration, format_percent
+from graphbench.units import count_text, format_duration, format_percent
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
 RowT = TypeVar("RowT")
 LimitedT = TypeVar("LimitedT", NodeRow, FusionRow)
 MAX_ROWS = 500  # unless `top` asks for more: nobody reads on, and drawing would take longer than loading
+ONE_GROUP = "of several groups of sizes the one that takes most; wide shows all"
 GAPS_NOT_RECORDED = "gaps: not recorded (use graphbench.profile(fn))"
 
 __all__ = ["GAPS_NOT_RECORDED", "TableReporter"]
@@ -159,7 +163,11 @@ class _Tables:
         if self._grouping:
             return [*self.groups(record, self._grouping), ""]
         asked = rows.asked_for
+        if has_groups(record) and not self._wide:
+            asked = asked.of_regions(heaviest(record, self.digest))
         nodes = [*self.nodes(record, rows.nodes, asked.nodes), ""]
+        for found in by_size(record):
+            nodes += [*by_size_lines(found, top=self._top or MAX_ROWS, width=self._width), ""]
         return nodes if is_op_list(record) else [*nodes, *self.fusions(record, rows, asked.fusions), ""]
 
     def groups(self, record: ProfileRecord, grouping: Grouping) -> list[str]:
@@ -185,7 +193,8 @@ class _Tables:
             folded = folded_nodes(record, asked, self._fold, self._sorts_as_well(keys))
         if folded is None:
             columns = self._drawn(node_columns(rows), asked, "share", lambda row: row.node.isolated)
-            lines = self._table(title, columns, asked, keys, without, NODES_LEAVE)
+            note = ONE_GROUP if len(asked) < len(rows) and has_groups(record) else ""
+            lines = self._table(title, columns, asked, keys, without, NODES_LEAVE, note)
         else:
             lines = self._folded(title, folded, "share", without, NODES_LEAVE)
         lines += legend(rows, many=many, wide=self._wide)
@@ -212,7 +221,8 @@ class _Tables:
             layered = folded_fusions(record, listed, self._fold, self._sorts_as_well(keys))
         if layered is None:
             columns = self._drawn(FUSION_COLUMNS, listed, "in_graph", lambda row: row.device.measurement)
-            lines = self._table(title, columns, listed, keys, without, FUSIONS_LEAVE)
+            note = ONE_GROUP if len(listed) < len(rows) and has_groups(record) else ""
+            lines = self._table(title, columns, listed, keys, without, FUSIONS_LEAVE, note)
         else:
             lines = self._folded(title, layered, "in_graph", without, FUSIONS_LEAVE)
         lines += _left_out(unowned, [row for row in rows if row.phase == "backward"])
@@ -345,8 +355,11 @@ class _Tables:
 
 
 def _region_note(record: ProfileRecord) -> list[str]:
-    n_regions = sum(region.status == "ok" for region in record.regions)
-    return [f"({n_regions} regions, each run once)"] if n_regions > 1 else []
+    measured = [region for region in record.regions if region.status == "ok"]
+    graphs = len({base_of(region) for region in measured})
+    if graphs < len(measured):
+        return [f"({count_text(graphs, 'region')} in {len(measured)} groups of sizes, each group run once)"]
+    return [f"({graphs} regions, each run once)"] if graphs > 1 else []
 
 
 def _without_backward(record: ProfileRecord, rows: Sequence[NodeRow]) -> list[tuple[str, str]]:

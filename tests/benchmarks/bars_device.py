@@ -26,6 +26,9 @@ FEWEST_REPEATED = 50
 REPEATED_BAR_PERCENT = 95.0
 EFFICIENCY_BAR = 1.5
 FACT_BAR_PERCENT = 5.0
+SIZE_GROUPS = 6
+ATTENTION_ABOVE_LINEAR = 0.4
+LINEAR_OFF_ONE = 0.3
 
 
 def judge_accuracy(found: Found) -> tuple[Finding, ...]:
@@ -50,6 +53,25 @@ def judge_accuracy(found: Found) -> tuple[Finding, ...]:
         f"{without['worst_percent']:.2f} % ({without['worst']})"
     )
     return (Finding(text, False, "; ".join(part for part in (_too_few(judged), rest) if part)),)
+
+
+def judge_shapes(found: Found) -> tuple[Finding, ...]:
+    """One region of BERT in six groups of sizes, and how attention and linear layers grow with these."""
+    (region, *others) = found.get("by_size") or [None]
+    if region is None:
+        return (Finding(), Finding(), Finding())
+    counted = f"{found['regions']} region, {found['measured_groups']} of {found['groups']} groups measured"
+    untimed = region["untimed_rows"]
+    whole = not others and found["regions"] == 1 and found["measured_groups"] == found["groups"] == SIZE_GROUPS
+    groups = Finding(counted, whole and not untimed, f"no time: {', '.join(untimed)}" if untimed else "")
+    attention, linear = (region["exponents"][name] for name in ("scaled_dot_product_attention", "linear"))
+    if len(linear) < 2 or len(attention) < 2 or region["doubts"]:
+        why = "; ".join(f"{name}: {doubt}" for name, doubt in region["doubts"].items()) or "exponents are missing"
+        return (groups, Finding(why=why), Finding(why=why))
+    length = region["sizes"][1]
+    above = gathered({"length": attention}, ("length",), lambda grown: grown[length] - linear[length])
+    off = gathered({size: {"of": value} for size, value in linear.items()}, tuple(linear), lambda one: one["of"] - 1)
+    return (groups, at_least(above, ATTENTION_ABOVE_LINEAR), within(off, LINEAR_OFF_ONE))
 
 
 def _too_few(judged: dict[str, Any]) -> str:

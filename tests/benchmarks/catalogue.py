@@ -199,6 +199,19 @@ BENCHMARKS = (
         needs=("gpu", "torchvision", "timm", "transformers"),
     ),
     Benchmark(
+        name="shapes",
+        bars=(
+            Bar("BERT on 2 lengths and 3 batches, dynamic=True", "1 region, 6 groups, a time in every row"),
+            Bar("attention's exponent of the length less the linear layers'", ">= 0.4"),
+            Bar("exponents of the linear layers less 1", "within 0.3"),
+        ),
+        command=_script("shapes", "--device", "{device}"),
+        judge=bars_device.judge_shapes,
+        seconds=80,
+        limit_s=300,
+        needs=("gpu", "transformers"),
+    ),
+    Benchmark(
         name="compile",
         bars=(
             Bar("compile CPU time ÷ Inductor's, cold", "<= 1.15"),

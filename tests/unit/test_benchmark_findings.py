@@ -122,6 +122,22 @@ def good(name: str) -> dict[str, Any]:
             name: {"fused": step(), "foreach": step() | {"idle_plain_percent": 60.0, "recording_ratio": 3.0}}
             for name in bars_device.STEP_MODELS
         },
+        "shapes": {
+            "regions": 1,
+            "groups": 6,
+            "measured_groups": 6,
+            "by_size": [
+                {
+                    "sizes": ["input_ids[0]", "input_ids[1]"],
+                    "untimed_rows": [],
+                    "doubts": {},
+                    "exponents": {
+                        "scaled_dot_product_attention": {"input_ids[0]": 1.0, "input_ids[1]": 1.7},
+                        "linear": {"input_ids[0]": 0.8, "input_ids[1]": 1.25},
+                    },
+                }
+            ],
+        },
         "compile": {"compile": {"pairs": [pair(11.5) for _ in range(5)], "second_process": {"kernels_built": 0}}},
         "supervision": {
             "pairs": [{"supervised_s": 10.1, "alone_s": 10.0}] * 5,
@@ -205,6 +221,11 @@ def put(path: str, value: object) -> Change:
         ("steps", 1, put("gpt2/foreach/unattributed", ["k"])),
         ("steps", 2, put("gpt2/foreach/rows_against_busy_percent", -0.6)),
         ("steps", 3, put("gpt2/fused/recording_ratio", 1.16)),
+        ("shapes", 0, put("regions", 2)),
+        ("shapes", 0, put("measured_groups", 5)),
+        ("shapes", 0, put("by_size/0/untimed_rows", ["linear"])),
+        ("shapes", 1, put("by_size/0/exponents/scaled_dot_product_attention/input_ids[1]", 1.6)),
+        ("shapes", 2, put("by_size/0/exponents/linear/input_ids[0]", 0.69)),
         ("compile", 0, put("compile/pairs", [pair(11.6) for _ in range(5)])),
         ("compile", 1, put("compile/second_process/kernels_built", 1)),
         ("supervision", 0, put("pairs", [{"supervised_s": 10.16, "alone_s": 10.0}] * 5)),
@@ -234,6 +255,8 @@ def test_every_bar_can_be_missed(name: str, bar: int, change: Change) -> None:
         ("show_speed", 1, put("nodes", 100)),
         ("steps", 0, put("gpt2", {"error": "RuntimeError: no"})),
         ("idle", 0, put("idle/control_ratio", 0.97)),
+        ("shapes", 1, put("by_size/0/doubts", {"linear": "hardly longer than the shortest kernel"})),
+        ("shapes", 2, put("by_size/0/exponents/linear", {})),
         ("compile", 0, put("compile/pairs", [pair(11.0)] * 4)),
         ("compile", 1, put("compile/pairs/0/graphbench/kernels_built", 0)),
         ("supervision", 0, put("pairs", [])),

@@ -246,7 +246,7 @@ def test_long_texts_of_a_break_are_cut_unless_wide() -> None:
 
 
 def test_a_recompile_names_the_guard_that_failed() -> None:
-    assert "  recompile 0/1: size of x changed: 4 to 8" in lines(gpu_profile())
+    assert "  recompile 0/1: from r0, whose guard failed: size of x changed: 4 to 8" in lines(gpu_profile())
     unknown = dataclasses.replace(profile(), recompiles=(Recompile(compile_id="3/1"),))
     assert "  recompile 3/1: the guard that failed is not known" in lines(unknown)
 

@@ -9,6 +9,7 @@ from typing import Final
 from graphbench.analysis.device import config_text
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.generated_code import KernelCode, RegionCode
+from graphbench.analysis.views import symbolic_text
 from graphbench.measurements import Measurement
 from graphbench.plaintext import clean, clean_lines
 from graphbench.records import KernelRecord, NodeRecord, NodeRole, ProfileRecord, RegionRecord, Role
@@ -100,6 +101,7 @@ class _Nodes:
             facts=(
                 *source_facts(node.source),
                 *([("calls", clean(node.callee))] if node.callee else []),
+                *([("of any size", clean(told))] if (told := symbolic_text(node.outputs, node.symbolic)) else []),
                 *([("module", clean(node.module))] if node.module else []),
                 *measured_facts(measured, digest),
             ),

@@ -13,7 +13,13 @@ from graphbench.report.html.figures import profile_figures
 from graphbench.report.html.findings import Findings, findings
 from graphbench.report.html.group_details import group_details
 from graphbench.report.html.model import Page, Section
-from graphbench.report.html.row_sections import fusions_section, groups_section, nodes_section, opportunities_section
+from graphbench.report.html.row_sections import (
+    by_size_section,
+    fusions_section,
+    groups_section,
+    nodes_section,
+    opportunities_section,
+)
 from graphbench.report.html.step_details import break_details, gap_details, opportunity_details, place_details
 from graphbench.report.html.step_sections import breaks_section, step_section
 from graphbench.report.html.summary_section import summary_section
@@ -49,6 +55,9 @@ def _sections(found: Findings) -> Iterator[Section]:
     if found.record.regions:
         yield groups_section(found)
         yield nodes_section(found)
+    by_size = by_size_section(found)
+    if by_size.tables:
+        yield by_size
     if not found.only_ops:
         yield fusions_section(found)
         yield step_section(found)

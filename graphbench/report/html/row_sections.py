@@ -8,8 +8,10 @@ from typing import Final, TypeVar
 from graphbench.analysis.fusion import FusionRow
 from graphbench.analysis.group_by import GroupBy
 from graphbench.analysis.groups import GroupRow, group_rows
+from graphbench.analysis.shape_groups import by_size
 from graphbench.analysis.views import NodeRow, sort_rows
 from graphbench.report.balance import balance_lines
+from graphbench.report.by_size_table import by_size_notes, by_size_title
 from graphbench.report.column import sort_keys
 from graphbench.report.columns import FUSION_COLUMNS
 from graphbench.report.groups_table import GROUP_COLUMNS, OF_COMPILED, path_lines, sums_legend
@@ -21,6 +23,8 @@ from graphbench.report.html.tables import html_table
 from graphbench.report.legend import COSTS, is_costed, launch_legend, legend
 from graphbench.report.node_columns import node_columns, node_sort_keys
 from graphbench.report.opportunities_table import COLUMNS_TOLD, OPPORTUNITY_COLUMNS, OVERLAP, unknown_lines
+from graphbench.report.scaling_columns import node_columns as node_columns_by_size
+from graphbench.report.scaling_table import by_last
 from graphbench.units import format_duration
 
 RowT = TypeVar("RowT", NodeRow, FusionRow)
@@ -122,6 +126,25 @@ def nodes_section(found: Findings) -> Section:
             ),
         ),
     )
+
+
+def by_size_section(found: Findings) -> Section:
+    """Nodes over the sizes that their graph was called with; empty where every graph had one size."""
+    tables = []
+    for entry in by_size(found.record):
+        rows = by_last(entry.rows)
+        tables.append(
+            html_table(
+                f"by-size-{entry.region}",
+                by_size_title(entry, rows, rows),
+                node_columns_by_size(entry),
+                rows,
+                ids=[node_id(row.region, row.name) for row in rows],
+                head="name",
+                notes=by_size_notes(entry),
+            )
+        )
+    return Section(id="by-size", title="Nodes by size", tables=tuple(tables))
 
 
 def fusions_section(found: Findings) -> Section:

@@ -13,7 +13,7 @@ from graphbench.report.html.tables import html_table
 from graphbench.report.scaling_columns import (
     BACKWARD,
     group_columns,
-    growth_text,
+    grows_text,
     node_columns,
     set_names,
     total_columns,
@@ -47,16 +47,16 @@ def _summary(found: Scaling) -> Section:
     return Section(
         id="summary",
         title="Summary",
-        tiles=tuple(map(_tile, found.totals)),
+        tiles=tuple(_tile(found, total) for total in found.totals),
         lines=tuple(lines),
         tables=(table,) if found.totals else (),
     )
 
 
-def _tile(total: TotalScaling) -> Tile:
+def _tile(found: Scaling, total: TotalScaling) -> Tile:
     """A whole run from the smallest set to the largest."""
     ends = [format_duration(value) if total.is_time else format_ratio(value) for value in _ends(total.values)]
-    grows = f"grows as n^{growth_text(total.growth)}" if total.growth is not None else ""
+    grows = f"grows as {grows_text(found, total)}" if total.growths else ""
     return Tile(label=total.name, value=" → ".join(ends), note=grows)
 
 

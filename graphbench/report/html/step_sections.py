@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphbench.analysis.gaps import gap_lines, gap_rows
+from graphbench.analysis.recompiles import recompile_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.steps import StepSummary
 from graphbench.analysis.views import sort_rows
@@ -91,7 +92,7 @@ def breaks_section(found: Findings) -> Section:
             )
         )
     if record.recompiles:
-        tables.append(html_table("recompiles", "Recompiles", RECOMPILE_COLUMNS, record.recompiles))
+        tables.append(html_table("recompiles", "Recompiles", RECOMPILE_COLUMNS, list(recompile_rows(record))))
     return Section(
         id="breaks",
         title="Graph breaks",
