@@ -186,7 +186,7 @@ class Session:
     def pass_by(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: inductor.BackendOptions, unfit: str
     ) -> Callable[..., Any]:
-        """As `compile`, but keep nothing, which could be wrong with this torch: `unfit` says why, now and when measuring."""
+        """As `compile`, but keep nothing, which could be wrong with this torch; `unfit` says why."""
         self.unfit = unfit
         warnings.warn(f"graphbench measures nothing of this model: {unfit}", RuntimeWarning, stacklevel=2)
         return inductor.compile_plainly(gm, example_inputs, options)
