@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, cast, get_origin
+from typing import Any, Final, cast, get_origin
 
 import torch
 from torch import fx
@@ -25,7 +25,10 @@ from graphbench.supported import OLDEST_TORCH, torch_release
 OPTIONS = {
     "mode": "one of torch.compile's modes, such as 'max-autotune'",
     "inductor": "a dict of Inductor options, as torch.compile(..., options=) takes them",
+    "groups": "how many groups of sizes of a graph that takes any are kept to be measured",
 }
+MOST_GROUPS: Final = 8
+"""So many groups of sizes of one graph are captured where nobody says."""
 REFUSED = {
     "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
     "freezing": "Dynamo reads only the global setting, so the option would silently do nothing",
@@ -64,9 +67,10 @@ class CompiledGraph:
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """What `torch.compile` passed beside the graph, as Inductor's `config_patches`."""
+    """What `torch.compile` passed beside the graph: Inductor's `config_patches`, and how many groups of sizes count."""
 
     patches: Mapping[str, Any] = field(default_factory=dict)
+    groups: int = MOST_GROUPS
 
     @classmethod
     def parse(cls, mode: str | None, options: Mapping[str, Any] | None) -> BackendOptions:
@@ -84,7 +88,13 @@ class BackendOptions:
                 hint=f"known options are {known}. Measuring options are keywords of graphbench.measure()",
             )
         patches = {**_mode_patches(given.get("mode", mode)), **_inductor_patches(given.get("inductor", {}))}
-        return cls(patches)
+        return cls(patches, _groups(given.get("groups", MOST_GROUPS)))
+
+
+def _groups(given: Any) -> int:
+    if type(given) is not int or given < 1:
+        raise UsageError(f"graphbench: option 'groups': found {given!r}, expected a whole number above 0")
+    return given
 
 
 def _mode_patches(mode: str | None) -> dict[str, Any]:
