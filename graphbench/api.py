@@ -14,6 +14,7 @@ from graphbench.errors import UsageError
 from graphbench.facade import Path as Path
 from graphbench.facade import Profile as Profile
 from graphbench.options import MeasureOptions, described
+from graphbench.probes.features import require
 from graphbench.records import ProfileRecord
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def measure(**options: Any) -> Profile:
         UsageError: an unknown option, a value that cannot be meant, or one that does not fit the device.
         SetupError: the instrument for the device is missing.
     """
+    require("measuring")
     from graphbench.measuring.whole import measure_session
 
     return checked(measure_session(current_session(), measure_options(options)))
@@ -88,6 +90,7 @@ def profile(
         )
     check_type("warmup_steps", warmup_steps, int)
     owners, found = owners_of_state("restore", restore), measure_options(options)
+    require("measuring", "recording")
     from graphbench.measuring.step import profile_step
 
     return checked(profile_step(current_session(), fn, args, warmup_steps, owners, found))
@@ -123,6 +126,7 @@ def measure_ops(
     from graphbench.models.oplist import read_op_list
 
     op_list = read_op_list(checked_path("path", path))
+    require("measuring")
     from graphbench.measuring.op_list import OpsJob, measure_op_list, pick_ops_device
 
     job = OpsJob(op_list, pick_ops_device(device), seed=seed, train=train, imports=tuple(imports))
@@ -172,6 +176,7 @@ def compare(
         TimingError: halves or rows come from different timers or cache states, or the first call of an implementation
             left the device unusable.
     """
+    require("measuring")
     from graphbench.comparing.compare import compare_implementations
 
     found = measure_options(options, COMPARE_OPTIONS)

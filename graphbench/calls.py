@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import fx
-from torch.fx.node import _get_qualified_name
 
 from graphbench.measurements import JsonValue
 
@@ -18,7 +17,7 @@ def callee(node: fx.Node) -> str:
     if isinstance(target, str):
         return target
     try:
-        return str(_get_qualified_name(target))
+        return str(fx.node._get_qualified_name(target))
     except (RuntimeError, AttributeError):  # a callable object: torch has no name for it either
         return str(getattr(target, "__name__", type(target).__name__))
 

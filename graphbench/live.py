@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphbench.api import Profile, checked, current_session, measure_options
 from graphbench.arguments import check_type
 from graphbench.errors import UsageError
+from graphbench.probes.features import require
 
 if TYPE_CHECKING:
     from graphbench.capture.user_phases import NamedPhase
@@ -73,6 +74,7 @@ def record(*, timer: TimerChoice = "auto", device: str | None = None) -> Recordi
     """
     measure_options({"timer": timer})
     check_type("device", device, str | None)
+    require("measuring", "recording")
     from graphbench.measuring.step import LiveBlock
 
     return Recording(LiveBlock(current_session(), timer, device), timer)

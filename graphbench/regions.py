@@ -89,6 +89,11 @@ class Region:
     bound: dict[int, CompiledGraph] = field(default_factory=dict)
 
     @property
+    def backend(self) -> str:
+        """The other backend that compiled it; empty for Inductor."""
+        return self.backend_options.inner_name
+
+    @property
     def takes_any_sizes(self) -> bool:
         """Whether its graph was made for more sizes than those of its first call."""
         return any(is_symbolic(node.meta.get("example_value")) for node in self.gm.graph.find_nodes(op="placeholder"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from graphbench.errors import SetupError, UsageError
 from graphbench.inductor import compile as inductor
 from graphbench.measurements import SourceLine, TensorSpec
 from graphbench.memory import available_bytes
+from graphbench.probes.features import why_not
 from graphbench.put_back import put_back
 from graphbench.regions import Capture, Region
 from graphbench.step_records import GraphBreak, Recompile
@@ -68,6 +70,8 @@ class _Use:
 class Session:
     """Everything captured since the last `reset`, in the order in which it was compiled.
 
+    `unfit` says why graphs were compiled of which nothing is known; "" where none were.
+
     Args:
         capture_budget_bytes: what captured inputs may hold beside the models' own parameters and buffers; what is more
             is spilled. By default 8 GiB, and at most a quarter of the memory that there would be without them.
@@ -78,6 +82,7 @@ class Session:
     def __init__(self, capture_budget_bytes: int | None = None, breaks: BreakLog | None = None) -> None:
         self.regions: list[Region] = []
         self.empty_graphs = 0
+        self.unfit = ""
         self.tick = 0
         self._compiled = 0
         self._use: _Use | None = None
@@ -164,7 +169,10 @@ class Session:
         region = self._new_region(gm, options)
         started_ns = perf_counter_ns()
         try:
-            region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
+            if options.inner is not None:
+                region.compiled = options.inner(gm, example_inputs)
+            else:
+                region.compiled = inductor.compile_region(gm, example_inputs, options, region.graphs.append)
             region.compile_ns = perf_counter_ns() - started_ns
         except torch._dynamo.exc.RestartAnalysis:
             self.regions.remove(region)  # Dynamo thinks again and comes back with another graph for the same code
@@ -174,6 +182,21 @@ class Session:
             region.problem = "its compilation failed"
             raise
         return self._entry(region)
+
+    def pass_by(
+        self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: inductor.BackendOptions, unfit: str
+    ) -> Callable[..., Any]:
+        """Compile a graph as Inductor does, and keep nothing of it: with this torch, whatever was kept could be wrong.
+
+        Args:
+            gm: as for `compile`, as are the next two.
+            example_inputs: inputs.
+            options: options.
+            unfit: why; the user is warned, and whoever measures is told again.
+        """
+        self.unfit = unfit
+        warnings.warn(f"graphbench measures nothing of this model: {unfit}", RuntimeWarning, stacklevel=2)
+        return inductor.compile_plainly(gm, example_inputs, options)
 
     def _new_region(self, gm: fx.GraphModule, options: inductor.BackendOptions) -> Region:
         with self._lock.here():
@@ -358,10 +381,10 @@ def backend(
         gm: the graph that Dynamo captured.
         example_inputs: fake or real tensors and sizes, as Dynamo passes them.
         mode: as `torch.compile(mode=...)`.
-        options: `{"mode": ..., "inductor": {...}}`.
+        options: `{"mode": ..., "inductor": {...}}`, or `{"inner": another backend}`.
 
     Raises:
-        SetupError: torch is older than 2.11.
+        SetupError: torch is older than 2.11, or takes modes and options another way than is known.
         UsageError: an unknown option.
 
     Source: entry-point group `torch_dynamo_backends`, `torch._dynamo.backends.registry`, torch 2.13.
@@ -370,4 +393,7 @@ def backend(
         raise SetupError(
             f"graphbench needs torch 2.11 or newer, found {torch.__version__}", hint="pip install 'torch>=2.11'"
         )
-    return current().compile(gm, example_inputs, inductor.BackendOptions.parse(mode, options))
+    parsed, unfit = inductor.BackendOptions.parse(mode, options), why_not("capturing") or why_not("compiling")
+    if unfit:
+        return current().pass_by(gm, example_inputs, parsed, unfit)
+    return current().compile(gm, example_inputs, parsed)

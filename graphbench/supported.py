@@ -6,6 +6,7 @@ from typing import Final
 
 OLDEST_TORCH: Final = (2, 11)
 NEWEST_TORCH: Final = (2, 14)
+CHECKED: Final = "2.11, 2.13 and 2.14"
 
 
 def torch_release(version: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphbench.api import COMPARE_OPTIONS, Profile, current_session, measure_options
 from graphbench.arguments import check_type
 from graphbench.comparing.implementation import check_inputs
+from graphbench.probes.features import require
 
 if TYPE_CHECKING:
     from graphbench.configurations.compare import Configurations
@@ -66,6 +67,7 @@ def compare_configurations(
     check_type("train", train, bool)
     check_type("dynamic", dynamic, bool | None)
     check_inputs(inputs, "compare_configurations")
+    require("measuring", "replacing")
     from graphbench.configurations.compare import compare_sides
     from graphbench.configurations.subject import subject_of
 
@@ -116,6 +118,7 @@ def replace(
     check_type("node", node, str)
     check_type("tolerance", tolerance, float)
     check_type("all_equal", all_equal, bool)
+    require("measuring", "replacing")
     from graphbench.replacing.replace import replace_node
 
     return replace_node(

@@ -50,7 +50,9 @@ def _pay_off(name: str, regions: Sequence[RegionRecord]) -> PayOff:
     # All groups of sizes of a graph are compiled at once.
     first = [region for region in regions if not region.shapes_of] or regions[:1]
     compiled = [region.forward.compile_ns for region in first]
-    compiled += [region.backward.compile_ns for region in first if not lacks_backward(region)]
+    # Other backends' backwards are compiled with the forward.
+    late = [region for region in first if not (region.backend or lacks_backward(region))]
+    compiled += [region.backward.compile_ns for region in late]
     known = [entry for entry in compiled if entry is not None]
     eager, after = _times([before for before, _ in sides]), _times([side for _, side in sides])
     found = PayOff(

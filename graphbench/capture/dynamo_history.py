@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from graphbench.probes.features import why_not
+
 UNSUPPORTED = "unimplemented"  # Dynamo's counter of what it met and cannot trace, breaks apart
 SOFT = ("Unsupported", "UserError")
 """Failures after which Dynamo runs the frame eagerly; others reach the user, unless he has errors suppressed."""
@@ -51,7 +53,9 @@ class DynamoHistory:
         self._given_up = 0
 
     def read(self) -> News:
-        """Everything since the last reading."""
+        """Everything since the last reading; nothing with a torch that does not keep it as expected."""
+        if why_not("breaks"):
+            return News((), (), ())
         ended = list(torch._dynamo.utils.graph_break_reasons)
         frames = torch._dynamo.utils.get_compilation_metrics()
         messages = _counts(UNSUPPORTED)
@@ -79,7 +83,7 @@ class DynamoHistory:
 
         Source: `torch._dynamo.convert_frame.input_codes`, torch 2.11 to 2.14.
         """
-        codes = [seen() for seen in torch._dynamo.convert_frame.input_codes.seen]
+        codes = [] if why_not("breaks") else [seen() for seen in torch._dynamo.convert_frame.input_codes.seen]
         known = {id(code) for code in self._generators}
         fresh = [code for code in codes if code is not None and isgenerator(code) and id(code) not in known]
         self._generators.extend(fresh)
@@ -104,6 +108,8 @@ def runs_eagerly(failures: Sequence[Any], given_up: int | None) -> list[Any]:
 
 def _counts(kind: str) -> Counter[str]:
     """Dynamo's counters of one kind, without making them where there are none."""
+    if why_not("breaks"):
+        return Counter()
     counts: Mapping[str, Mapping[str, int]] = torch._dynamo.utils.counters
     return Counter({str(text): int(count) for text, count in counts.get(kind, {}).items()})
 

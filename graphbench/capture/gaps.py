@@ -158,7 +158,8 @@ def _wrapped(
 def foreign_modes() -> Iterator[set[str]]:
     """Names of the dispatch modes, on now or entered while inside, under which torch runs compiled code eagerly.
 
-    Source: `torch._dynamo.convert_frame.should_skip_due_to_torch_dispatch_mode`, torch 2.11 to 2.14.
+    Source: `torch.utils._python_dispatch.is_in_any_mode_without_ignore_compile_internals`, which Dynamo asks for every
+        frame, torch 2.11 to 2.14.
     """
     found = {_name(mode) for mode in _get_current_dispatch_mode_stack() if _disables(mode)}
     enter = TorchDispatchMode.__enter__

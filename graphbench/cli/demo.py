@@ -16,6 +16,7 @@ from graphbench.models.input_sets import InputSet
 from graphbench.models.inputs import InputSpec
 from graphbench.models.sources import ModelSource
 from graphbench.options import MeasureOptions
+from graphbench.probes.features import require
 
 _MODEL_FILE = Path(__file__).parent.parent / "models" / "demo.py"
 
@@ -75,6 +76,7 @@ class DemoCommand(Command[DemoOptions]):
     def run(self, options: DemoOptions) -> int:
         """Build, compile, measure, report."""
         options.output.check()
+        require("measuring", "recording")
         from graphbench.cli.execute import Job, measure_job, pick_device
 
         device = pick_device(options.device)

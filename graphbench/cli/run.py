@@ -55,6 +55,7 @@ from graphbench.models.inputs import SYNTAX
 from graphbench.models.losses import function_source
 from graphbench.models.sources import ModelSource
 from graphbench.options import MeasureOptions
+from graphbench.probes.features import require
 from graphbench.runs.journal import read_journal
 from graphbench.runs.ledger import Ledger
 
@@ -264,6 +265,7 @@ class RunCommand(Command[RunOptions]):
             raise
 
     def _job(self, options: RunOptions) -> Job:
+        require("measuring", "recording")
         from graphbench.cli.execute import Job, pick_device
 
         given = options.input_sets[0] if options.input_sets else None
@@ -275,6 +277,7 @@ class RunCommand(Command[RunOptions]):
         )
 
     def _measure(self, options: RunOptions, run: RunDirectory, ledger: Ledger, leave: Callable[[], None] | None) -> int:
+        require("measuring", "recording")
         # Imported here: it needs torch, which show and diff must do without.
         from graphbench.cli.execute import measure_job
 

@@ -11,6 +11,7 @@ from graphbench.doctor.finding import Finding
 from graphbench.doctor.machine import Machine
 from graphbench.doctor.packages import EXTRAS, Extra
 from graphbench.errors import GraphbenchError, SetupError, first_line
+from graphbench.probes.relied_on import FEATURES
 
 _AT_ONCE: Final = 2
 
@@ -27,6 +28,7 @@ class Probe(NamedTuple):
 PROBES: Final = (
     Probe(("Python",), packages.python, needs_torch=False),
     Probe(("torch",), packages.torch, needs_torch=False),
+    Probe(tuple(f"torch: {name}" for name in FEATURES), packages.parts),
     Probe(("backend",), packages.backend, needs_torch=False),
     Probe(("C++ compiler",), compilers.cpp),
     Probe(("Inductor's cache",), compilers.inductor_cache),

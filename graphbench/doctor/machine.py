@@ -22,6 +22,7 @@ from typing import Final
 
 from graphbench.device_records import ClockState
 from graphbench.errors import SetupError, first_line
+from graphbench.probes.relied_on import FeatureName
 
 CHILD_S: Final = 120.0
 _COMPILED: Final = """\
@@ -167,6 +168,12 @@ class Machine:
             return f"it ended its process with {signal.Signals(-done.returncode).name}"
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         return "" if done.returncode == 0 else (lines or ["no message"])[-1]
+
+    def torch_faults(self, feature: FeatureName) -> Sequence[str]:
+        """How this torch differs from what a feature of graphbench relies on, an entry per symbol."""
+        from graphbench.probes.features import faults
+
+        return faults(feature)
 
     def cpp_compiler(self) -> str:
         """The C++ compiler that Inductor would call.

@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 from graphbench.doctor.finding import Finding
 from graphbench.doctor.machine import Machine
 from graphbench.errors import SetupError
-from graphbench.supported import NEWEST_TORCH, OLDEST_TORCH, torch_release
+from graphbench.probes.relied_on import FEATURES
+from graphbench.supported import CHECKED, NEWEST_TORCH, OLDEST_TORCH, torch_release
+from graphbench.units import count_text
 
 GROUP: Final = "torch_dynamo_backends"
 NAME: Final = "graphbench"
@@ -69,11 +71,32 @@ def torch(machine: Machine) -> Iterator[Finding]:
         yield Finding(check="torch", state="problem", found=about, fix=fix)
     elif release > NEWEST_TORCH:
         fix = (
-            f"newer than {_text(NEWEST_TORCH)}, the last release that this graphbench is tested with: it may well work"
+            f"newer than {_text(NEWEST_TORCH)}, the last release that this graphbench is tested with: the next lines "
+            "say whether what it relies on is as it was"
         )
         yield Finding(check="torch", state="warning", found=about, fix=fix)
     else:
         yield Finding(check="torch", state="ok", found=about)
+
+
+def parts(machine: Machine) -> Iterator[Finding]:
+    """Whether torch has what each feature relies on beside its public functions, a finding per feature.
+
+    One that differs keeps the feature from being used: the numbers that it would give could be wrong.
+    """
+    for name, feature in FEATURES.items():
+        check, count = f"torch: {name}", sum(not probe.cuda or bool(machine.torch.cuda) for probe in feature.probes)
+        differences = machine.torch_faults(name)
+        if not count:
+            yield Finding(check=check, state="not applicable", found="this torch is built without CUDA")
+        elif not differences:
+            found = f"{count_text(count, 'part')} as expected, for {feature.what}"
+            yield Finding(check=check, state="ok", found=found)
+        else:
+            lost = feature.without or f"no {feature.what}"
+            found = f"{len(differences)} of {count_text(count, 'part')} not as expected: {'; '.join(differences)}"
+            fix = f"{lost} with this torch; checked with {CHECKED}: use one of these, or a newer graphbench"
+            yield Finding(check=check, state="warning" if feature.without else "problem", found=found, fix=fix)
 
 
 def backend(machine: Machine) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any, Final, cast, get_origin
@@ -17,7 +17,9 @@ from graphbench.inductor import hook
 from graphbench.inductor.joint import JointGraph, reading, reading_scalars
 from graphbench.inductor.origins import DynamoGraphs
 from graphbench.inductor.refusals import Refusal
+from graphbench.inductor.sites import unheard
 from graphbench.inductor.symbolic import SymbolicParts
+from graphbench.probes.features import require, why_not
 from graphbench.provenance.claims import KernelOrigins
 from graphbench.records import Fate, GraphInput, Phase, PostGradNode
 from graphbench.supported import OLDEST_TORCH, torch_release
@@ -25,6 +27,7 @@ from graphbench.supported import OLDEST_TORCH, torch_release
 OPTIONS = {
     "mode": "one of torch.compile's modes, such as 'max-autotune'",
     "inductor": "a dict of Inductor options, as torch.compile(..., options=) takes them",
+    "inner": "another backend, by name or as a function, whose graphs are measured instead of Inductor's",
     "groups": "how many groups of sizes of a graph that takes any are kept to be measured",
 }
 MOST_GROUPS: Final = 8
@@ -67,9 +70,14 @@ class CompiledGraph:
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """What `torch.compile` passed beside the graph: Inductor's `config_patches`, and how many groups of sizes count."""
+    """What `torch.compile` passed beside the graph, as Inductor's `config_patches`; or the `inner` backend instead.
+
+    So many `groups` of sizes of a graph that takes any are kept.
+    """
 
     patches: Mapping[str, Any] = field(default_factory=dict)
+    inner: Callable[..., Any] | None = None
+    inner_name: str = ""
     groups: int = MOST_GROUPS
 
     @classmethod
@@ -80,6 +88,8 @@ class BackendOptions:
             UsageError: an unknown option, mode or Inductor option, or one that cannot be measured.
         """
         given = dict(options or {})
+        if given or mode is not None:
+            require("options")
         unknown = sorted(set(given) - set(OPTIONS))
         if unknown:
             known = "; ".join(f"'{name}': {what}" for name, what in OPTIONS.items())
@@ -88,13 +98,44 @@ class BackendOptions:
                 hint=f"known options are {known}. Measuring options are keywords of graphbench.measure()",
             )
         patches = {**_mode_patches(given.get("mode", mode)), **_inductor_patches(given.get("inductor", {}))}
-        return cls(patches, _groups(given.get("groups", MOST_GROUPS)))
+        inner, name = other_backend(given.get("inner", "inductor"))
+        if inner is not None and patches:
+            raise UsageError(
+                f"graphbench: Inductor's modes and options mean nothing to the inner backend {name!r}",
+                hint="leave out mode= and 'inductor', or 'inner'",
+            )
+        return cls(patches, inner, name, _groups(given.get("groups", MOST_GROUPS)))
 
 
 def _groups(given: Any) -> int:
     if type(given) is not int or given < 1:
         raise UsageError(f"graphbench: option 'groups': found {given!r}, expected a whole number above 0")
     return given
+
+
+def other_backend(given: Any) -> tuple[Callable[..., Any] | None, str]:
+    """A backend of `torch.compile` other than Inductor, and what it is called; `None` for Inductor.
+
+    Raises:
+        UsageError: none of that name is registered, or it is graphbench's own.
+
+    Source: `torch._dynamo.list_backends`, `torch._dynamo.backends.registry.lookup_backend`, torch 2.11 to 2.14.
+    """
+    if given in ("inductor", None):
+        return None, ""
+    known = [name for name in torch._dynamo.list_backends(exclude_tags=()) if name != "graphbench"]
+    if isinstance(given, str):
+        if given not in known:
+            close = ", ".join(difflib.get_close_matches(given, known)) or ", ".join(known)
+            raise UsageError(f"graphbench: unknown inner backend {given!r}", hint=f"known backends: {close}")
+        found: Callable[..., Any] = torch._dynamo.backends.registry.lookup_backend(given)
+        return found, given
+    if not callable(given):
+        raise UsageError(
+            f"graphbench: option 'inner' must be a backend's name or function, found {type(given).__name__}",
+            hint="for instance options={'inner': 'aot_eager'}",
+        )
+    return given, str(getattr(given, "__name__", type(given).__name__))
 
 
 def _mode_patches(mode: str | None) -> dict[str, Any]:
@@ -178,13 +219,17 @@ def compile_region(
     from torch._functorch import config as functorch_config
     from torch._inductor import compile_fx, config
 
+    unmapped = why_not("mapping")
     joint = JointGraph(DynamoGraphs.of(gm))
-    given = options.patches.get("joint_custom_pre_pass", config.joint_custom_pre_pass)
+    measurable = _measurable()
+    if not unmapped:
+        seen = reading(joint, options.patches.get("joint_custom_pre_pass", config.joint_custom_pre_pass))
+        measurable = {**measurable, **seen}
 
     def inner(inner_gm: fx.GraphModule, inner_inputs: Sequence[Any], **kwargs: Any) -> Any:
         phase: Phase = "backward" if kwargs.get("is_backward") else "forward"
         started_ns = perf_counter_ns()
-        with compile_lock, _measurable(), hook.listening() as emitted:
+        with compile_lock, config.patch(_measurable()), _listening(unmapped) as emitted:
             artifact = compile_fx.compile_fx_inner(inner_gm, inner_inputs, **kwargs)
         compile_ns = perf_counter_ns() - started_ns
         if not hasattr(artifact, "source_code"):  # a graph that does nothing is run as it is
@@ -200,18 +245,32 @@ def compile_region(
             gm,
             example_inputs,
             inner_compile=inner,
-            config_patches={**options.patches, **MEASURABLE, **reading(joint, given)},
+            config_patches={**options.patches, **measurable},
         )
     return cast("Callable[..., Any]", compiled)
 
 
-@contextlib.contextmanager
-def _measurable() -> Iterator[None]:
-    """The backward compiles later, outside `compile_fx`'s own patches, so the switches are set around it as well."""
+def _measurable() -> dict[str, Any]:
+    """The switches that this torch has. The backward compiles later, outside `compile_fx`'s own patches."""
     from torch._inductor import config
 
-    with config.patch(MEASURABLE):
-        yield
+    known = config.get_config_copy()
+    return {key: value for key, value in MEASURABLE.items() if key in known}
+
+
+def _listening(unmapped: str) -> contextlib.AbstractContextManager[hook.Emitted]:
+    """Nothing is listened to where kernels cannot be mapped: what is misread would be a wrong map."""
+    return contextlib.nullcontext(hook.Emitted(fault=unmapped)) if unmapped else hook.listening()
+
+
+def compile_plainly(gm: fx.GraphModule, example_inputs: Sequence[Any], options: BackendOptions) -> Callable[..., Any]:
+    """Inductor's own result, of which nothing can be measured.
+
+    Source: `torch._inductor.compile`, torch 2.11, 2.13 and 2.14.
+    """
+    import torch._inductor
+
+    return cast("Callable[..., Any]", torch._inductor.compile(gm, list(example_inputs), options=dict(options.patches)))
 
 
 def _mapped(
@@ -221,6 +280,9 @@ def _mapped(
     lowered: fx.GraphModule,
     joint: JointGraph,
 ) -> CompiledGraph:
+    fault = emitted.fault or joint.fault or _unread(artifact, emitted, lowered, joint)
+    if fault:
+        return CompiledGraph(phase, artifact, lowered, fault=fault)
     try:
         nodes, kernels = hook.to_records(emitted, lowered.graph, phase, joint)
         inputs = hook.graph_inputs(lowered.graph, phase)
@@ -228,10 +290,19 @@ def _mapped(
         vanished = joint.vanished(lowered.graph) if phase == "forward" else {}
     except Exception as error:  # noqa: BLE001 - the user's model must run whatever we fail to read; reports say so
         return CompiledGraph(phase, artifact, lowered, fault=f"{type(error).__name__}: {error}")
-    fault = emitted.fault or joint.fault
     return CompiledGraph(
-        phase, artifact, lowered, nodes, inputs, kernels, fault, vanished, emitted.refusals(), symbolic=symbolic
+        phase, artifact, lowered, nodes, inputs, kernels, "", vanished, emitted.refusals(), symbolic=symbolic
     )
+
+
+def _unread(artifact: Any, emitted: hook.Emitted, lowered: fx.GraphModule, joint: JointGraph) -> str:
+    """Why what was heard while a graph was compiled is not all that there was to hear; "" if it is.
+
+    What one kernel executes follows from what the others do: with one of them missing, the map of all is wrong.
+    """
+    if not joint.shown and any(node.op == "call_function" for node in lowered.graph.nodes):
+        return "Inductor did not show the joint graph (joint_custom_pre_pass)"
+    return unheard(artifact.source_code, [key for key, _, _ in emitted.kernels])
 
 
 def reset_cuda_graphs() -> None:

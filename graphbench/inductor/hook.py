@@ -14,11 +14,11 @@ import torch
 from torch import fx
 
 from graphbench.calls import callee, prototype
-from graphbench.errors import SetupError
 from graphbench.inductor.joint import JointGraph
 from graphbench.inductor.origins import Lineage, op_name
 from graphbench.inductor.refusals import Refusal, Refused, noting_refusals, operations_of
 from graphbench.inductor.symbolic import SymbolicParts, known_size, moved_bytes
+from graphbench.probes.features import require
 from graphbench.provenance.claims import IrNode, KernelOrigins
 from graphbench.put_back import replaced
 from graphbench.records import GraphInput, Phase, PostGradNode
@@ -62,17 +62,13 @@ def listening() -> Iterator[Emitted]:
     Only the calling thread is listened to: Inductor emits the kernels of a graph in the thread that compiles it.
 
     Raises:
-        SetupError: this torch has no such function; provenance cannot be trusted.
+        SetupError: this torch has no such function, or another one; what it tells cannot be trusted.
 
     Source: `torch._inductor.debug.set_kernel_post_grad_provenance_tracing`, torch 2.11, 2.13 and 2.14. Two code
     generators import it by name, `ir` and `scheduler` when they call it.
     """
+    require("mapping")
     modules = [module for module in map(importlib.import_module, IMPORTERS) if hasattr(module, HOOK)]
-    if not modules:
-        raise SetupError(
-            f"torch {torch.__version__} has no torch._inductor.debug.{HOOK}: kernels cannot be mapped to nodes",
-            hint="use a torch release that graphbench was checked on: 2.11, 2.13 or 2.14",
-        )
     original = getattr(modules[0], HOOK)
     emitted = Emitted()
     thread = get_ident()
@@ -175,14 +171,14 @@ def _qualified_names(emitted: Emitted, graph: fx.Graph) -> dict[fx.Node, str]:
 
 
 def _ir_node(announced: AnnouncedIr, names: dict[fx.Node, str]) -> IrNode:
-    ir = announced.ir
-    exact = names.get(ir.origin_node) if ir.origin_node is not None else None
+    node = announced.ir
+    exact = names.get(node.origin_node) if node.origin_node is not None else None
     return IrNode(
-        buffer=_name(ir),
+        buffer=_name(node),
         exact=exact,
-        origins=tuple(names[origin] for origin in ir.origins if origin in names),
+        origins=tuple(names[origin] for origin in node.origins if origin in names),
         reads=announced.reads,
-        mutates=tuple(ir.get_mutation_names()),
+        mutates=tuple(node.get_mutation_names()),
         moved_bytes=announced.moved_bytes,
     )
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from torch import fx
 
 from graphbench.inductor.origins import DynamoGraphs, Lineage, Names, inputs_of, op_name
+from graphbench.probes.features import why_not
 from graphbench.provenance.rewrites import OUTPUT, Replaced, made_for, stand_ins
 from graphbench.provenance.vanished import Traced, vanished
 from graphbench.put_back import replaced
@@ -28,6 +29,7 @@ class JointGraph:
 
     Attributes:
         fault: why it could not be read; "" if it could.
+        shown: whether Inductor has shown it to its first pass.
     """
 
     def __init__(self, graphs: DynamoGraphs) -> None:
@@ -42,6 +44,7 @@ class JointGraph:
         self._of_scalars: dict[str, Lineage] = {}
         self._numbers_of_scalars: dict[int, Names] = {}
         self.fault = ""
+        self.shown = False
 
     def read(self, graph: fx.Graph) -> None:
         """Note where every node came from, and what every backward node differentiates.
@@ -232,10 +235,10 @@ def reading_scalars(joint: JointGraph) -> Iterator[None]:
     """
     from torch._functorch._aot_autograd import graph_compile
 
-    given = getattr(graph_compile, _SCALARS, None)
-    if given is None or not hasattr(fx.GraphModule, "_set_replace_hook"):
+    if why_not("scalars"):
         yield
         return
+    given = getattr(graph_compile, _SCALARS)
 
     def see(module: fx.GraphModule) -> None:
         compare, gone = joint.noting(lambda: joint.read_scalars(module.graph)), dict[str, str]()
@@ -261,6 +264,7 @@ def reading(joint: JointGraph, given: Any) -> Mapping[str, Any]:
     passes: Sequence[Pass] = given if isinstance(given, (list, tuple)) else [given] if given is not None else []
 
     def see(graph: fx.Graph) -> None:
+        joint.shown = True
         joint.noting(lambda: joint.read(graph))
         for other in passes:
             other(graph)

@@ -10,6 +10,7 @@ from threading import get_ident
 from typing import Any, Final, NamedTuple
 
 from graphbench.errors import first_line
+from graphbench.probes.features import why_not
 from graphbench.put_back import replaced
 
 OPERATIONS: Final = re.compile(r"op\d+")
@@ -55,16 +56,16 @@ def noting_refusals() -> Iterator[Refused]:
     """Keep the last reason for every pair of scheduler nodes that the calling thread's compile does not fuse.
 
     Source: `torch._inductor.scheduler.WhyNoFuse`, which the scheduler calls with a format and its arguments for its own
-        debug log; a fused node's name is its parts' joined (`op3_op4`). torch 2.11, 2.13 and 2.14. A torch without it
-        gives no reasons.
+        debug log; a fused node's name is its parts' joined (`op3_op4`). torch 2.11, 2.13 and 2.14. With a
+        torch that has no such class no reason is noted.
     """
     from torch._inductor import scheduler
 
     refused = Refused()
-    why: Any = getattr(scheduler, "WhyNoFuse", None)
-    if why is None:
+    if why_not("refusals"):
         yield refused
         return
+    why: Any = scheduler.WhyNoFuse
     below, thread = why.__call__, get_ident()
 
     def noted(self: Any, reason: str, *args: Any) -> None:

@@ -19,6 +19,7 @@ HOST_CALLS = re.compile(
     r"|synchronize|set_device|_DeviceGuard|size|stride|len|range|print|record_function|recursively_apply_fns|partition_\d+)$"
 )
 WORKSPACE = "workspace."
+RUNNER = "Runner"
 CPP_SIGNATURE = re.compile(r"\bkernel\(([^)]*)\)")
 UNMARKED_KERNEL = re.compile(
     r"^(extern_kernels\.|torch\.ops\.|aten\.|inductor_ops\.|_quantized\.|cpp_fused|triton_)|\.run$"
@@ -61,6 +62,14 @@ class Instrumented:
     definitions: ast.Module
     sites: tuple[Site, ...]
 
+    @property
+    def has_runner(self) -> bool:
+        """Whether there is the class that Inductor's wrappers have, with the method that runs them."""
+        runners = [entry for entry in self.definitions.body if isinstance(entry, ast.ClassDef) and entry.name == RUNNER]
+        return any(
+            isinstance(entry, ast.FunctionDef) and entry.name == "call" for each in runners for entry in each.body
+        )
+
 
 def instrument(source: str) -> Instrumented:
     """Rewrite every kernel call `f(a, out=b)` into `HOOK(site, f, a, out=b)`.
@@ -72,17 +81,36 @@ def instrument(source: str) -> Instrumented:
     Source: `PythonWrapperCodegen.write_provenance_debug_handle`, torch 2.11, 2.13 and 2.14.
     """
     module = ast.parse(source)
-    marks = [
-        (line, match[1], int(match[2]))
-        for line, text in enumerate(source.splitlines(), 1)
-        if (match := MARK.search(text))
-    ]
+    marks = _marks(source)
     definitions = [node for node in module.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     cpp_kernels = set(cpp_arguments(module))
     sites: list[Site] = []
     for definition in definitions:
         _rewrite(definition, marks, cpp_kernels, sites)
     return Instrumented(ast.fix_missing_locations(ast.Module([*definitions], [])), tuple(sites))
+
+
+def _marks(source: str) -> list[tuple[int, str, int]]:
+    """The lines with marks, and the name and handle of each."""
+    return [
+        (line, match[1], int(match[2]))
+        for line, text in enumerate(source.splitlines(), 1)
+        if (match := MARK.search(text))
+    ]
+
+
+def unheard(source: str, announced: Sequence[str]) -> str:
+    """Why a wrapper does not fit the kernels that were announced while it was generated; "" if it does.
+
+    Args:
+        source: as for `instrument`.
+        announced: `name:handle` of each.
+    """
+    marked = dict.fromkeys(f"{name}:{handle}" for _, name, handle in _marks(source))
+    if announced and not marked:
+        return f"no call in the generated code is marked with its kernel, such as {announced[0]}"
+    missed = [key for key in marked if key not in announced]
+    return f"{missed[0]} is called in the generated code, but was not announced" if missed else ""
 
 
 def all_kernels(kernels: Sequence[KernelOrigins], sites: Sequence[Site]) -> tuple[KernelOrigins, ...]:
@@ -131,8 +159,8 @@ def cpp_arguments(module: ast.Module) -> dict[str, CppArguments]:
 
     Those that it reads too have parameters `in_out_ptr*` in its code.
 
-    Source: `async_compile.cpp_pybinding([types], code)`, `torch._inductor.codegen.common.KernelArgs.inplace`, torch
-        2.11 to 2.14.
+    Source: `async_compile.cpp_pybinding([types], code)`, `torch._inductor.codegen.common.KernelArgs.make_inplace`,
+        torch 2.11 to 2.14.
     """
     found: dict[str, CppArguments] = {}
     for statement in module.body:

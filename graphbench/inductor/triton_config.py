@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphbench.device_records import TritonConfig
+from graphbench.probes.features import why_not
 
 
 def triton_config(function: Callable[..., Any]) -> TritonConfig | None:
@@ -15,7 +16,7 @@ def triton_config(function: Callable[..., Any]) -> TritonConfig | None:
         has run, with `config` (a `triton.Config`), `n_regs`, `n_spills` and `shared`, torch 2.11, 2.13 and 2.14.
     """
     launchers: Any = getattr(getattr(function, "__self__", None), "launchers", None)
-    if not isinstance(launchers, list) or len(launchers) != 1:
+    if not isinstance(launchers, list) or len(launchers) != 1 or why_not("Triton"):
         return None
     launcher = launchers[0]
     config: Any = getattr(launcher, "config", None)

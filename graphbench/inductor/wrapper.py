@@ -23,7 +23,8 @@ from torch._inductor.output_code import CompiledFxGraph
 
 from graphbench.errors import ProvenanceError
 from graphbench.inductor.compile import CompiledGraph
-from graphbench.inductor.sites import HOOK_NAME, CppArguments, Site, cpp_arguments, instrument
+from graphbench.inductor.sites import HOOK_NAME, RUNNER, CppArguments, Site, cpp_arguments, instrument
+from graphbench.probes.features import require
 from graphbench.put_back import put_back, replaced
 
 KernelHook = Callable[[Site, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -58,21 +59,21 @@ def prepare(graph: CompiledGraph) -> Wrapper:
     Done once per graph: it takes some ms, and code that has run before runs faster.
 
     Raises:
-        ProvenanceError: the artifact has no Python wrapper.
+        ProvenanceError: the artifact has no Python wrapper, or one without the class that is labelled.
+        SetupError: this torch writes wrappers of another shape.
 
     Source: `torch._inductor.output_code.CompiledFxGraph.compiled_fn_runner` and `.source_code`, torch 2.11, 2.13, 2.14.
     """
     if graph.prepared is not None:
         return cast("Wrapper", graph.prepared)
-    runner = graph.artifact.compiled_fn_runner
-    if runner is None:
-        raise ProvenanceError(
-            "this graph has no Python wrapper, so its kernel calls cannot be labelled",
-            hint="compile without cpp_wrapper and without ahead-of-time packaging",
-        )
-    call = type(runner).call
+    require("labelling")
+    call = getattr(type(graph.artifact.compiled_fn_runner), "call", None)
     source = graph.artifact.source_code
-    instrumented = instrument(source)
+    if not isinstance(call, FunctionType) or not (instrumented := instrument(source)).has_runner:
+        raise ProvenanceError(
+            f"this graph's code has no class {RUNNER} with a method call, so its kernel calls cannot be labelled",
+            hint="compile without graph_partition=False, cpp_wrapper and ahead-of-time packaging",
+        )
     namespace = dict(call.__globals__)
     exec(compile(instrumented.definitions, call.__globals__["__file__"], "exec"), namespace)
     written = cpp_arguments(ast.parse(source))
@@ -240,8 +241,8 @@ def all_calls(heard: Callable[[Any], None]) -> Iterator[None]:
 
 def is_plain(graph: CompiledGraph) -> bool:
     """Whether Inductor's own code is in place: neither the hook in the module nor a call of it in the code object."""
-    call = type(graph.artifact.compiled_fn_runner).call
-    return HOOK_NAME not in call.__globals__ and HOOK_NAME not in call.__code__.co_names
+    call = getattr(type(graph.artifact.compiled_fn_runner), "call", None)
+    return call is None or (HOOK_NAME not in call.__globals__ and HOOK_NAME not in call.__code__.co_names)
 
 
 def written_arguments(

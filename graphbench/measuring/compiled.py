@@ -12,8 +12,6 @@ import torch
 
 from graphbench.conservation import post_grad_row
 from graphbench.device_records import TritonConfig
-from graphbench.execution.backward import Backward, edges_of
-from graphbench.execution.replay import shadow
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
 from graphbench.inductor.sites import Site, all_kernels
@@ -24,12 +22,11 @@ from graphbench.measuring.calls import Call, Counted
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.kept_values import kernel_indexes
 from graphbench.measuring.needs import Touched
-from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, unmeasured
+from graphbench.measuring.runs import Label, MeasuredSide, unmeasured
 from graphbench.measuring.traffic import GraphTraffic, Slice
 from graphbench.provenance.ownership import Ownership, owned
 from graphbench.provenance.sources import roles
 from graphbench.records import FusionRefusal, GeneratedCode, KernelRecord, PostGradNode
-from graphbench.regions import Region
 from graphbench.runs.entries import UnitKind, UnitRow
 
 LIBRARY_KINDS = ("extern", "fallback", "custom")  # torch ops, whose calls can be counted
@@ -248,47 +245,6 @@ class CompiledSide:
 def is_library(site: Site) -> bool:
     """Whether a kernel call is one of torch's own ops or made of such."""
     return site.kind in LIBRARY_KINDS or site.reduces_workspace
-
-
-def forward_run(region: Region, label: Label, side: CompiledSide | None) -> WholeRun:
-    """The compiled forward, exactly as a call of the model would run it."""
-    capture = region.capture
-    assert capture is not None
-    run = WholeRun(f"{region.key} forward", str(capture.device), lambda: shadow(capture.values), region.compiled_call)
-    if side is not None:
-        run.instrumented = lambda: side.labelling(label)
-        run.replays_graphs = wrappers.uses_cuda_graphs(side.graph)
-    return run
-
-
-def pending_backward(region: Region) -> Backward | None:
-    """Run the forward on fresh arguments and return its backward, or `None` when there is none."""
-    capture = region.capture
-    assert capture is not None
-    args = shadow(capture.values)
-    edges = edges_of(args)
-    return Backward.of_run(region.compiled_call(args), edges)
-
-
-def backward_run(region: Region, label: Label, side: CompiledSide) -> WholeRun:
-    """The compiled backward. A forward is run for each, untimed: compiled graphs give their saved buffers away."""
-    capture = region.capture
-    assert capture is not None
-
-    def body(pending: Backward | None) -> Any:
-        assert pending is not None
-        return pending.run()
-
-    return WholeRun(
-        f"{region.key} backward",
-        str(capture.device),
-        lambda: pending_backward(region),
-        body,
-        instrumented=lambda: side.labelling(label),
-        values="synthetic",  # its tangents are random
-        follows_forward=True,
-        replays_graphs=wrappers.uses_cuda_graphs(side.graph),
-    )
 
 
 def held_nodes(side: CompiledSide, single: Collection[str]) -> dict[str, str]:

@@ -28,6 +28,7 @@ from graphbench.measuring.whole import fault_notes, now, own_version
 from graphbench.models.op_calls import function_of, import_modules
 from graphbench.models.oplist import OpEntry, OpList, refuse_unknown_ops
 from graphbench.options import MeasureOptions
+from graphbench.probes.features import torch_notes
 from graphbench.records import OP_LIST_REGION, Ambient, Policy, ProfileRecord, RegionRecord
 from graphbench.runs.entries import Conditions
 from graphbench.runs.ledger import Ledger
@@ -120,6 +121,7 @@ def measure_op_list(
             *fault_notes(guard, ledger),
             *lock_notes,
             *ceiling_notes,
+            *torch_notes(),
             *(watch.notes() if job.device.type == "cpu" else ()),
         ),
     )

@@ -8,6 +8,7 @@ import torch
 
 from graphbench.errors import UsageError
 from graphbench.options import MeasureOptions
+from graphbench.probes.features import require
 from graphbench.records import Policy
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, NoClocks, clock_source
@@ -33,8 +34,10 @@ def timers_for(options: MeasureOptions, device: torch.device) -> Timers:
 
     Raises:
         UsageError: a timer, an L2 state or a locked clock that the device does not have.
-        SetupError: no CUPTI for a CUDA device, or another device without timing events.
+        SetupError: no CUPTI for a CUDA device, a torch whose CUDA differs, or another device without timing events.
     """
+    if device.type == "cuda":
+        require("CUDA")
     if device.type == "cpu":
         if options.timer in ("cupti", "cuda-events"):
             raise UsageError(

@@ -247,6 +247,9 @@ class Recorder:
             yield STILL_COMPILED
         if self._others_called:
             yield OTHERS_COMPILED.format(count=self._others_called)
+        for region in self._session.regions:
+            if region.backend and region.key in self.reached:
+                yield f"{region.key} was compiled by {region.backend}, whose ops are gap ops here"
         for name in sorted(self._foreign):
             yield (
                 f"the dispatch mode {name} was on: torch runs compiled code eagerly under it, unless its class "

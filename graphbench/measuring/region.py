@@ -14,12 +14,13 @@ from graphbench.capture import ambient
 from graphbench.errors import CaptureError, ContextLostError, GraphbenchError
 from graphbench.isolate.compare import compare_trees
 from graphbench.measurements import Comparison
-from graphbench.measuring import compiled as compiling
-from graphbench.measuring.compiled import CompiledSide
+from graphbench.measuring.compiled import CompiledSide, held_nodes
+from graphbench.measuring.compiled_runs import AnySide, backward_run, forward_run, pending_backward
 from graphbench.measuring.eager import EagerResults, eager_run, isolate_nodes, node_records
 from graphbench.measuring.eager_backward import EagerBackward, with_backward
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.means import Means
+from graphbench.measuring.opaque import COMPILED_BY, OpaqueSide, opaque_sides
 from graphbench.measuring.peaks import eager_peak, with_device_peak, with_peak, with_peaks
 from graphbench.measuring.runs import Label, MeasuredSide, WholeRun, measure_side, replaying, undisturbed
 from graphbench.measuring.selection import Selection
@@ -155,7 +156,7 @@ class _Measuring:
         """Whether the region's results require grad; running it once also makes Inductor compile the backward."""
         try:
             with replaying(f"{self.region.key} compiled"):
-                pending = compiling.pending_backward(self.region)
+                pending = pending_backward(self.region)
                 if pending is not None:
                     pending.run()
         except CaptureError as error:
@@ -163,15 +164,18 @@ class _Measuring:
             return False
         return pending is not None
 
-    def _sides(self) -> dict[str, CompiledSide]:
-        found: dict[str, CompiledSide] = {}
+    def _sides(self) -> dict[str, AnySide]:
+        if self.region.backend:
+            self.notes.append(COMPILED_BY.format(backend=self.region.backend))
+            return {**opaque_sides(self.region, has_backward=self.has_backward)}
+        found: dict[str, AnySide] = {}
         for phase in PHASES:
             graph = self.region.graph(phase)
             if graph is not None:
                 found[phase] = CompiledSide.of(graph)
                 if graph.fault:
                     self.notes.append(f"{phase}: kernels could not be mapped to nodes: {graph.fault}")
-        if "forward" not in found or not found["forward"].wrapper.sites:
+        if "forward" not in found or not found["forward"].rows():
             self.notes.append(
                 "Inductor made no kernels of the forward graph: it does nothing, or only returns its inputs"
             )
@@ -197,6 +201,9 @@ class _Measuring:
         nodes = node_records(self.region, found, eager.rows, eager.side.reason)
         peak = None if self.means.guard.lost else eager_peak(self.region, self.notes)
         nodes = with_peaks(with_backward(nodes, eager_backward.rows, eager_backward.side.reason), peak)
+        for side in self.sides.values():
+            if isinstance(side, OpaqueSide):
+                side.nodes = nodes  # by now it is known which are views
         kernels = self._kernels(forward) + self._kernels(backward, "backward")
         sides = (eager.side, eager_backward.side, forward.side, backward.side)
         return with_peak(self._assemble(nodes, kernels, sides, outputs), peak)
@@ -205,7 +212,7 @@ class _Measuring:
         """Every side of the region: all without an instrument first, then each labelled."""
         label = Label()
         runs = self._runs(label)
-        measured = {name: _recalled(self.book.sides[name]) for name in runs if name in self.book.sides}
+        measured = {name: MeasuredSide.recalled(self.book.sides[name]) for name in runs if name in self.book.sides}
         before: dict[str, Side] = {}
         for name, (run, _) in runs.items():
             if name not in measured:
@@ -262,13 +269,13 @@ class _Measuring:
         region, forward, backward = self.region, self.sides.get("forward"), self.sides.get("backward")
         runs: dict[str, tuple[WholeRun, Callable[[], list[str]]]] = {
             "eager": (eager_run(region, label), lambda: [node.name for node in region.nodes]),
-            "forward": (compiling.forward_run(region, label, forward), forward.rows if forward else list),
+            "forward": (forward_run(region, label, forward), forward.rows if forward else list),
         }
         if self.has_backward or self.problem:  # a compiled replay that failed says nothing of eager's
             eager_backward = EagerBackward(region, label)
             runs["eager_backward"] = (eager_backward.whole_run(), eager_backward.rows)
         if self.has_backward and backward is not None:
-            runs["backward"] = (compiling.backward_run(region, label, backward), backward.rows)
+            runs["backward"] = (backward_run(region, label, backward), backward.rows)
         return runs
 
     def _no_backward(self) -> str:
@@ -280,7 +287,7 @@ class _Measuring:
         """Every unit alone: nodes in one eager run, kernels in one compiled run of each phase."""
         forward = self.sides.get("forward")
         single = {node.name for node in self.region.nodes if len(node.outputs) == 1}
-        held = compiling.held_nodes(forward, single) if forward else {}
+        held = held_nodes(forward, single) if isinstance(forward, CompiledSide) else {}
         if self.purse is not None:
             self.isolator.purse = self.purse.part(NODES_PART)
         found = isolate_nodes(self.region, self.isolator, set(held.values()), self.means.tick)
@@ -296,19 +303,19 @@ class _Measuring:
             return found, Comparison(equal=None, max_abs=None, note=found.stopped or self.problem)
         return found, compare_trees(result, found.result, tolerance=10.0)
 
-    def _isolate_kernels(self, forward: CompiledSide | None, expected: dict[str, tuple[str, torch.Tensor]]) -> Any:
+    def _isolate_kernels(self, forward: AnySide | None, expected: dict[str, tuple[str, torch.Tensor]]) -> Any:
         """The compiled result; when the replay fails, `None`, and the kernels behind it have no isolated times."""
         result = None
         try:
             with self._pass("forward kernels"):
-                run = compiling.forward_run(self.region, Label(), None)
+                run = forward_run(self.region, Label(), None)
                 run.prepare()
                 with self._isolating(forward, expected) if forward else contextlib.nullcontext():
                     result = without_graph(run.run())  # which would keep all that it saved for backward
             backward = self.sides.get("backward")
             if self.has_backward and backward is not None:
                 with self._pass("backward kernels"):
-                    pending = compiling.backward_run(self.region, Label(), backward)
+                    pending = backward_run(self.region, Label(), backward)
                     pending.prepare()
                     with self._isolating(backward, {}):
                         pending.run()
@@ -339,9 +346,12 @@ class _Measuring:
             raise
 
     @contextlib.contextmanager
-    def _isolating(self, side: CompiledSide, expected: dict[str, tuple[str, torch.Tensor]]) -> Iterator[None]:
+    def _isolating(self, side: AnySide, expected: dict[str, tuple[str, torch.Tensor]]) -> Iterator[None]:
         """While inside, the side's first call is preceded by its ops alone, and each of its kernels is isolated."""
         tick = self.means.tick
+        if isinstance(side, OpaqueSide):  # the whole graph, which ran alone already
+            yield
+            return
         with side.isolating(self.isolator, expected, tick), isolating_ops(side, self.op_isolator, tick):
             yield
 
@@ -369,13 +379,14 @@ class _Measuring:
             calls=region.calls,
             shapes_of=region.shapes_of,
             sizes=tuple(region.sizes.items()),
+            backend=region.backend,
             inputs=capture.records,
             ambient=capture.ambient,
             nodes=with_fates(region, nodes, self.sides.values(), kernels),
             post_grad=post_grad_of(self.sides.values(), self.problem),
             graph_inputs=graph_inputs_of(self.sides.values()),
             kernels=kernels,
-            code=tuple(side.code() for side in self.sides.values()),
+            code=tuple(side.code() for side in self.sides.values() if isinstance(side, CompiledSide)),
             refusals=tuple(refusal for side in self.sides.values() for refusal in side.refusals()),
             eager=sides[0],
             eager_backward=sides[1],
@@ -386,7 +397,3 @@ class _Measuring:
             spilled_bytes=sum((capture.spilled.host_bytes, capture.spilled.disk_bytes)) if capture.spilled else 0,
             notes=tuple(dict.fromkeys(self.notes)),
         )
-
-
-def _recalled(row: SideRow) -> MeasuredSide:
-    return MeasuredSide(row.side, dict(row.rows), dict(row.calls))

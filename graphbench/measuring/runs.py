@@ -14,6 +14,7 @@ from graphbench.errors import AttributionError, GraphbenchError, TimingError, ra
 from graphbench.measurements import NOT_MEASURED, Measurement, ValuePolicy
 from graphbench.measuring.options import Timers
 from graphbench.records import Policy, Side
+from graphbench.runs.entries import SideRow
 from graphbench.tensors import device_allocations
 from graphbench.timing import loop
 from graphbench.timing.base import Recording, Session, SplitsReplays
@@ -99,6 +100,11 @@ class MeasuredSide:
     side: Side
     rows: Mapping[str, Measurement] = field(default_factory=dict)
     calls: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def recalled(cls, row: SideRow) -> MeasuredSide:
+        """A side as an earlier process found it."""
+        return cls(row.side, dict(row.rows), dict(row.calls))
 
     @classmethod
     def failed(cls, side: Side, reason: str) -> MeasuredSide:

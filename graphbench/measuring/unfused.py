@@ -24,6 +24,7 @@ from graphbench.measuring.collectives import COLLECTIVE, is_collective
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.needs import Touched
+from graphbench.measuring.opaque import OpaqueSide
 from graphbench.measuring.runs import unmeasured
 from graphbench.measuring.traffic import Contents, Written
 from graphbench.measuring.unit_sizes import result_bytes
@@ -161,7 +162,7 @@ def _touched(counted: Counted, result: Any, values: Contents) -> Touched:
     return Touched(reads, made, counted.scattered_bytes)
 
 
-def post_grad_records(side: CompiledSide, reason: str) -> tuple[PostGradNode, ...]:
+def post_grad_records(side: CompiledSide | OpaqueSide, reason: str) -> tuple[PostGradNode, ...]:
     """The graph's post-grad nodes with their unfused times; `reason` says why the graph was not run, if it was not."""
     stopped, absent = side.unfused_stopped, reason or "not executed by the replayed call"
     nodes = (node for node in side.graph.post_grad if node.op not in ("placeholder", "get_attr"))

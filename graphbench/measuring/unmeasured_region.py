@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from graphbench.errors import ProvenanceError, SetupError
 from graphbench.measurements import Measurement
 from graphbench.measuring.compiled import CompiledSide
+from graphbench.measuring.compiled_runs import AnySide
+from graphbench.measuring.opaque import opaque_fates, opaque_sides
 from graphbench.measuring.runs import MeasuredSide
 from graphbench.measuring.unfused import n_ops, post_grad_records
 from graphbench.provenance.fates import fates
@@ -31,34 +35,43 @@ def skipped(region: Region, reason: str) -> RegionRecord:
         calls=region.calls,
         shapes_of=region.shapes_of,
         sizes=tuple(region.sizes.items()),
+        backend=region.backend,
         inputs=capture.records if capture else (),
         ambient=capture.ambient if capture else None,
         nodes=with_fates(region, [_marked(node, reason) for node in region.nodes], sides, kernels),
         post_grad=post_grad_of(sides, reason),
         graph_inputs=graph_inputs_of(sides),
         kernels=kernels,
-        code=tuple(side.code() for side in sides),
+        code=tuple(side.code() for side in sides if isinstance(side, CompiledSide)),
     )
 
 
-def known_sides(region: Region) -> list[CompiledSide]:
+def known_sides(region: Region) -> list[AnySide]:
     """The compiled graphs whose wrapper can be read; a step may refer to their kernels."""
-    graphs = [graph for phase in PHASES if (graph := region.graph(phase)) is not None]
-    return [CompiledSide.of(graph) for graph in graphs if graph.artifact.compiled_fn_runner is not None]
+    if region.backend:
+        return [*opaque_sides(region, has_backward=False).values()]
+    found: list[AnySide] = []
+    for graph in (region.graph(phase) for phase in PHASES):
+        with contextlib.suppress(ProvenanceError, SetupError):
+            found += [] if graph is None else [CompiledSide.of(graph)]
+    return found
 
 
-def post_grad_of(sides: Iterable[CompiledSide], reason: str) -> tuple[PostGradNode, ...]:
+def post_grad_of(sides: Iterable[AnySide], reason: str) -> tuple[PostGradNode, ...]:
     """The post-grad nodes of compiled graphs; `reason` says why those without a time have none."""
     return tuple(node for side in sides for node in post_grad_records(side, reason))
 
 
-def graph_inputs_of(sides: Iterable[CompiledSide]) -> tuple[GraphInput, ...]:
+def graph_inputs_of(sides: Iterable[AnySide]) -> tuple[GraphInput, ...]:
     """What compiled graphs read without computing it."""
     return tuple(entry for side in sides for entry in side.graph.inputs)
 
 
 def with_fates(
-    region: Region, nodes: Sequence[NodeRecord], sides: Iterable[CompiledSide], kernels: Sequence[KernelRecord]
+    region: Region,
+    nodes: Sequence[NodeRecord],
+    sides: Iterable[AnySide],
+    kernels: Sequence[KernelRecord],
 ) -> tuple[NodeRecord, ...]:
     """The nodes with what became of each."""
     forward = [side for side in sides if side.graph.phase == "forward"]
@@ -67,6 +80,8 @@ def with_fates(
     results = [source.name for source in output.all_input_nodes]
     constants = [node.name for side in forward for node in side.graph.post_grad if node.op == "get_attr"]
     known = fates(nodes, post_grad_of(forward, ""), kernels, results, vanished, constants)
+    if region.backend:
+        known |= opaque_fates(nodes, region.backend)
     return tuple(replace(node, fate=known[node.name]) for node in nodes)
 
 

@@ -11,7 +11,7 @@ from importlib import metadata
 import torch
 
 from graphbench.document import SCHEMA_VERSION
-from graphbench.errors import CaptureError
+from graphbench.errors import CaptureError, SetupError
 from graphbench.measuring.apart import apart
 from graphbench.measuring.ceilings import asked_ceilings
 from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
@@ -22,6 +22,7 @@ from graphbench.measuring.recording import Recorded
 from graphbench.measuring.session_work import SessionWork
 from graphbench.measuring.unmeasured_region import skipped
 from graphbench.options import MeasureOptions
+from graphbench.probes.features import HINT, torch_notes
 from graphbench.records import HELD_NOTE, Environment, Policy, ProfileRecord
 from graphbench.runs.entries import Conditions
 from graphbench.runs.ledger import Ledger
@@ -93,6 +94,7 @@ def measure_session(
             *lock_notes,
             *ceiling_notes,
             *_notes(session),
+            *torch_notes(),
             *_clock_notes(timers.clocks),
             *(watch.notes() if device.type == "cpu" else ()),
         ),
@@ -126,8 +128,10 @@ def _begin(
         ledger.recorded(recorded.step())
 
 
-def nothing_captured(session: Session) -> CaptureError:
+def nothing_captured(session: Session) -> CaptureError | SetupError:
     """The error that says why there is no region."""
+    if session.unfit:
+        return SetupError(session.unfit, hint=HINT)
     reasons = [found.reason for found in session.breaks()]
     if reasons:
         return CaptureError(
@@ -156,6 +160,8 @@ def _notes(session: Session) -> tuple[str, ...]:
     held += f"; {host} bytes more were moved to pinned host memory" if host else ""
     held += f"; {disk} bytes more were moved to a file in {tempfile.gettempdir()}" if disk else ""
     notes = [held]
+    if session.unfit:
+        notes.append(f"left out: graphs of which nothing is known: {session.unfit}")
     if session.empty_graphs:
         notes.append(f"left out, since without ops: {count_text(session.empty_graphs, 'graph')}")
     return tuple(notes)

@@ -19,6 +19,7 @@ from graphbench.doctor.machine import Gpu, GpuState, Machine, Room, Torch
 from graphbench.doctor.packages import EXTRAS, TARGET
 from graphbench.doctor.text import as_json, as_text, summary
 from graphbench.errors import SetupError, TimingError
+from graphbench.probes.relied_on import FeatureName
 from graphbench.report.paint import GREEN, RED, paint
 
 T = TypeVar("T")
@@ -42,6 +43,7 @@ class Fake(Machine):
     backends: Sequence[str] = (TARGET,)
     files: Mapping[str, str] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, Sequence[str]] = field(default_factory=dict)
     compiler: str | SetupError = "g++"
     compiler_fault: str = ""
     programs: Sequence[str] = ("g++", "gcc")
@@ -78,6 +80,9 @@ class Fake(Machine):
 
     def imported(self, code: str) -> str:
         return self.broken.get(code, "")
+
+    def torch_faults(self, feature: FeatureName) -> Sequence[str]:
+        return self.faults.get(feature, ())
 
     def cpp_compiler(self) -> str:
         return given(self.compiler)
@@ -140,6 +145,24 @@ def test_torch_must_be_there_and_of_a_known_release(about: Torch | SetupError, s
     (found,) = packages.torch(Fake(about=about))
     assert found.state == state
     assert words in f"{found.found} {found.fix}"
+
+
+@pytest.mark.parametrize(
+    ("feature", "state", "words"),
+    [
+        ("mapping", "problem", "no mapping kernels to nodes with this torch"),
+        ("breaks", "warning", "graph breaks and recompiles are unknown with this torch"),
+    ],
+)
+def test_what_torch_lacks_is_named_with_the_feature_that_relies_on_it(feature: str, state: str, words: str) -> None:
+    found = {entry.check: entry for entry in packages.parts(Fake(faults={feature: ("torch.x is not there",)}))}
+    lacking = found.pop(f"torch: {feature}")
+    assert lacking.state == state
+    assert "not as expected: torch.x is not there" in lacking.found
+    assert words in lacking.fix
+    assert "2.11, 2.13 and 2.14" in lacking.fix
+    assert {entry.state for entry in found.values()} == {"ok", "not applicable"}
+    assert [check for check, entry in found.items() if entry.state == "not applicable"] == ["torch: CUDA"]
 
 
 @pytest.mark.parametrize(

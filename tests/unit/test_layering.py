@@ -26,6 +26,7 @@ RANKS = {
     "measurements": 1,
     "arguments": 1,
     "bench_protocol": 1,
+    "probes": 1,
     "collector": 1,
     "jsonvalues": 1,
     "files": 1,

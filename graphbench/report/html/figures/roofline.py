@@ -40,6 +40,7 @@ _KERNELS: Final[Mapping[KernelKind, _Look]] = {
     "user-triton": _Look("user-triton kernel", "pentagon", "cat-6"),
     "custom": _Look("custom kernel", "star", "cat-7"),
     "collective": _Look("collective kernel", "cross", "cat-8"),
+    "opaque": _Look("whole graph", "hexagon", "cat-2"),
 }
 _FORWARD: Final = _Look("node alone", "circle-open", "eager")
 _BACKWARD: Final = _Look("node's backward alone", "diamond-open", "eager")

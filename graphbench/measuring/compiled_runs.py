@@ -1,0 +1,66 @@
+"""Whole runs of the compiled side of a region, forward and backward, with the labels of their rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from graphbench.execution.backward import Backward, edges_of
+from graphbench.execution.replay import shadow
+from graphbench.inductor import wrapper as wrappers
+from graphbench.measuring.compiled import CompiledSide
+from graphbench.measuring.opaque import OpaqueSide
+from graphbench.measuring.runs import Label, WholeRun
+from graphbench.regions import Region
+
+AnySide = CompiledSide | OpaqueSide
+
+
+def forward_run(region: Region, label: Label, side: AnySide | None) -> WholeRun:
+    """The compiled forward, exactly as a call of the model would run it."""
+    capture = region.capture
+    assert capture is not None
+    run = WholeRun(f"{region.key} forward", str(capture.device), lambda: shadow(capture.values), region.compiled_call)
+    if isinstance(side, OpaqueSide):
+        row = side.row
+        run.body = lambda args: label.call(row, lambda: region.compiled_call(args))
+    elif side is not None:
+        _label_kernels(run, label, side)
+    return run
+
+
+def backward_run(region: Region, label: Label, side: AnySide) -> WholeRun:
+    """The compiled backward. A forward is run for each, untimed: compiled graphs give their saved buffers away."""
+    capture = region.capture
+    assert capture is not None
+
+    def body(pending: Backward | None) -> Any:
+        assert pending is not None
+        return label.call(side.row, pending.run) if isinstance(side, OpaqueSide) else pending.run()
+
+    run = WholeRun(
+        f"{region.key} backward",
+        str(capture.device),
+        lambda: pending_backward(region),
+        body,
+        values="synthetic",  # its tangents are random
+        follows_forward=True,
+    )
+    if isinstance(side, CompiledSide):
+        _label_kernels(run, label, side)
+    return run
+
+
+def _label_kernels(run: WholeRun, label: Label, side: CompiledSide) -> None:
+    run.instrumented = lambda: side.labelling(label)
+    run.replays_graphs = wrappers.uses_cuda_graphs(side.graph)
+
+
+def pending_backward(region: Region) -> Backward | None:
+    """Run the forward on fresh arguments and return its backward, or `None` when there is none."""
+    capture = region.capture
+    assert capture is not None
+    args = shadow(capture.values)
+    edges = edges_of(args) if torch.is_grad_enabled() else []
+    return Backward.of_run(region.compiled_call(args), edges)
