@@ -47,12 +47,10 @@ def whole_pay_off(record: ProfileRecord) -> PayOff | None:
 def _pay_off(name: str, regions: Sequence[RegionRecord]) -> PayOff:
     sides = [(region.eager, region.forward) for region in regions]
     sides += [(region.eager_backward, region.backward) for region in regions if not lacks_backward(region)]
-    # All groups of sizes of a graph are compiled at once.
+    # All groups of sizes of a graph are compiled at once, and other backends' backwards with the forward.
     first = [region for region in regions if not region.shapes_of] or regions[:1]
     compiled = [region.forward.compile_ns for region in first]
-    # Other backends' backwards are compiled with the forward.
-    late = [region for region in first if not (region.backend or lacks_backward(region))]
-    compiled += [region.backward.compile_ns for region in late]
+    compiled += [region.backward.compile_ns for region in first if not (region.backend or lacks_backward(region))]
     known = [entry for entry in compiled if entry is not None]
     eager, after = _times([before for before, _ in sides]), _times([side for _, side in sides])
     found = PayOff(

@@ -38,7 +38,19 @@ def copy_graph(gm: fx.GraphModule) -> fx.GraphModule:
         twin.name = original.name
         if (source := getattr(original, "_dynamo_source", None)) is not None:
             vars(twin)["_dynamo_source"] = source
+        if op_type(twin) == invoke_subgraph.__name__:
+            twin.target = invoke_subgraph
     return fx.GraphModule(gm, graph)
+
+
+def invoke_subgraph(body: fx.GraphModule, name: str, *operands: Any) -> Any:
+    """Run the body of a `nested_compile_region`, as torch's op of that name does where no gradient is wanted.
+
+    With gradients that op asks for a compiler's fake tensors: it cannot run eagerly.
+
+    Source: `torch._higher_order_ops.invoke_subgraph`, torch 2.11 to 2.14.
+    """
+    return body(*operands)
 
 
 def node_records(gm: fx.GraphModule, sizes: Mapping[str, int] = NO_SIZES) -> tuple[NodeRecord, ...]:

@@ -15,7 +15,7 @@ from torch import fx
 
 from graphbench.calls import callee, prototype
 from graphbench.inductor.joint import JointGraph
-from graphbench.inductor.origins import Lineage, op_name
+from graphbench.inductor.origins import Lineage, op_name, together
 from graphbench.inductor.refusals import Refusal, Refused, noting_refusals, operations_of
 from graphbench.inductor.symbolic import SymbolicParts, known_size, moved_bytes
 from graphbench.probes.features import require
@@ -128,10 +128,11 @@ def to_records(
         if node.graph is graph:
             return _lineage(node, phase, joint, stood_in_for)
         found = joint.lineage_of(node, phase, nested=True)
-        runs = bodies.get(id(node.graph))
-        if found.sources or found.differentiates or runs is None:
+        runs = bodies.get(id(node.graph), ())
+        if len(runs) < 2 and (found.sources or found.differentiates or not runs):
             return found
-        return _lineage(runs, phase, joint, stood_in_for)  # the branches of a `cond`'s backward
+        # The branches of a `cond`'s backward; and a body that several calls share, which is theirs as well.
+        return together([found, *(_lineage(call, phase, joint, stood_in_for) for call in runs)])
 
     returned = _returned(graph)
     nodes = tuple(
@@ -309,13 +310,13 @@ def _is_view(node: fx.Node) -> bool:
     return bool(getattr(node.target, "is_view", False))
 
 
-def _bodies(graph: fx.Graph) -> dict[int, fx.Node]:
-    """`id` of every graph that a call of the graph runs -> that call."""
-    found: dict[int, fx.Node] = {}
+def _bodies(graph: fx.Graph) -> dict[int, list[fx.Node]]:
+    """`id` of every graph that calls of the graph run -> those calls."""
+    found: dict[int, list[fx.Node]] = {}
     for node in graph.nodes:
         body = getattr(graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
         if isinstance(body, fx.GraphModule):
-            found.update({id(body.graph): user for user in node.users})
+            found.setdefault(id(body.graph), []).extend(node.users)
     return found
 
 

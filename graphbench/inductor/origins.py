@@ -21,6 +21,16 @@ class Lineage(NamedTuple):
     rewrote: bool = False
 
 
+def together(lineages: Iterable[Lineage]) -> Lineage:
+    """That of a node that stands for several."""
+    found = list(lineages)
+    return Lineage(
+        tuple(dict.fromkeys(name for entry in found for name in entry.sources)),
+        tuple(dict.fromkeys(name for entry in found for name in entry.differentiates)),
+        rewrote=any(entry.rewrote for entry in found),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class DynamoGraphs:
     """A region's Dynamo graph and the graphs inside it.
