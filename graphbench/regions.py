@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import fx
@@ -21,8 +21,6 @@ from graphbench.records import Ambient, InputRecord, NodeRecord
 from graphbench.symbolic import SizeInput, is_symbolic, size_inputs
 from graphbench.tensors import device_of, has_storage, spec_of, tensors_of
 
-MOST_GROUPS: Final = 8
-"""So many groups of sizes of one graph are captured."""
 REPLACED = "a parameter or buffer was replaced or moved since the region was captured"
 
 
@@ -105,9 +103,9 @@ class Region:
         return self.groups.by_values.get(self.groups.values(self.gm, args))
 
     def new_group(self, args: Sequence[Any]) -> Region | None:
-        """A region for the sizes of a call: itself for those of its first call; `None` beyond `MOST_GROUPS`."""
+        """A region for the sizes of a call: itself for those of its first call; `None` when there are enough."""
         known, values = self.groups.by_values, self.groups.values(self.gm, args)
-        if len(known) >= MOST_GROUPS:
+        if len(known) >= self.backend_options.groups:
             return None
         sizes = {entry.symbol: value for entry, value in zip(self.groups.inputs or (), values, strict=True)}
         nodes = graphs.node_records(self.gm, sizes)

@@ -17,7 +17,6 @@ from graphbench.analysis.step_opportunities import break_opportunities, gap_oppo
 from graphbench.analysis.step_time import SideKey, StepTime, step_time
 from graphbench.analysis.unfused import PHASES
 from graphbench.records import NodeRecord, ProfileRecord
-from graphbench.units import count_text
 
 _NUMBER = re.compile(r"_\d+$")
 
@@ -127,7 +126,8 @@ def _opportunity(places: Sequence[_Place], step: StepTime, folded: Mapping[str, 
     what, note = first.found.tell()
     groups = {place.scene.region.key for place in places if base_of(place.scene.region) in place.several}
     if groups:
-        at = f"at {sizes_text(first.scene.region)}, where it gives most of {count_text(len(groups), 'group')} of sizes"
+        at = f"at {sizes_text(first.scene.region)}"
+        at += f", where it gives most of {len(groups)} groups of sizes" if len(groups) > 1 else ""
         note = f"{at}; {note}" if note else at
     saved: dict[SideKey | None, float] = {}
     for place in places:

@@ -36,9 +36,8 @@ def _by_size(record: ProfileRecord, groups: Sequence[RegionRecord]) -> Scaling:
 def _alone(record: ProfileRecord, region: RegionRecord) -> ProfileRecord:
     """A profile of one group, called with what the group was called with."""
     given = tuple(entry for entry in region.inputs if entry.kind == "tensor")
-    return replace(
-        record, regions=(replace(region, shapes_of=""),), inputs=given, breaks=(), recompiles=(), step=None, notes=()
-    )
+    alone = replace(region, shapes_of="")
+    return replace(record, regions=(alone,), inputs=given, breaks=(), recompiles=(), step=None, notes=())
 
 
 def _axes(groups: Sequence[RegionRecord], names: dict[str, str]) -> list[Axis]:

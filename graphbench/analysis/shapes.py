@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Final
 
 from graphbench.analysis.shares import TIMED_KINDS
 from graphbench.analysis.views import outputs_text
-from graphbench.measurements import TensorSpec
-from graphbench.records import RegionRecord
+from graphbench.records import InputRecord, RegionRecord
+
+UNKNOWN: Final = "?"
 
 
 def call_texts(region: RegionRecord) -> dict[str, str]:
@@ -16,19 +17,16 @@ def call_texts(region: RegionRecord) -> dict[str, str]:
     Nodes with equal texts are equal launches as far as shapes and dtypes tell. What an op reads that is no tensor is
     left out; `?` stands for what the region does not have.
     """
-    known: dict[str, Sequence[TensorSpec] | None] = {
-        entry.name: None if entry.kind == "value" else (entry.spec,) if entry.spec else () for entry in region.inputs
-    }
-    known.update((node.name, node.outputs if node.kind in TIMED_KINDS else None) for node in region.nodes)
+    known = {entry.name: "" if entry.kind == "value" else _input_text(entry) for entry in region.inputs}
+    for node in region.nodes:
+        tensors = node.kind in TIMED_KINDS
+        known[node.name] = (outputs_text(node.outputs, node.symbolic) or UNKNOWN) if tensors else ""
     texts: dict[str, str] = {}
     for node in region.nodes:
-        read = [_text(known.get(name, ())) for name in node.inputs]
+        read = [known.get(name, UNKNOWN) for name in node.inputs]
         texts[node.name] = " ".join([node.op_type, *(text for text in read if text)])
     return texts
 
 
-def _text(specs: Sequence[TensorSpec] | None) -> str:
-    """`None` is no tensor; no specs at all are not known."""
-    if specs is None:
-        return ""
-    return outputs_text(specs) or "?"
+def _input_text(entry: InputRecord) -> str:
+    return outputs_text((entry.spec,), (entry.symbolic,)) if entry.spec is not None else UNKNOWN

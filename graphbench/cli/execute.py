@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -19,7 +19,7 @@ from graphbench.cli.device_check import checked_once
 from graphbench.cli.execution_flags import INDUCTOR, Execution
 from graphbench.cli.explain import ExplainedCall
 from graphbench.errors import CaptureError, SetupError, UsageError
-from graphbench.inductor.compile import BackendOptions
+from graphbench.inductor.compile import MOST_GROUPS, BackendOptions
 from graphbench.measuring.call_inputs import input_records
 from graphbench.measuring.step import WARMUP_STEPS, profile_step
 from graphbench.models.input_sets import InputSet
@@ -39,11 +39,15 @@ _FULLGRAPH_HINT = "where it breaks the graph, change the code, or leave out --fu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to measure: a model, its inputs, where and how it is compiled."""
+    """What to measure: a model, its inputs, where and how it is compiled.
+
+    `more_sets` of inputs are groups of sizes of what is compiled once: the model is called with each.
+    """
 
     source: ModelSource
     execution: Execution
     input_set: InputSet | None = None
+    more_sets: tuple[InputSet, ...] = ()
 
     @property
     def device(self) -> str:
@@ -83,12 +87,18 @@ def pick_device(asked: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PreparedJob:
-    """A model where it runs, in its mode and dtype, and inputs that fit it."""
+    """A model where it runs, in its mode and dtype, and inputs that fit it; `more` of other sizes."""
 
     module: torch.nn.Module
     inputs: Inputs
     subject: str
     device: torch.device
+    more: tuple[Inputs, ...] = ()
+
+    @property
+    def sets(self) -> tuple[Inputs, ...]:
+        """All sets of inputs."""
+        return (self.inputs, *self.more)
 
 
 def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
@@ -103,17 +113,18 @@ def prepare_job(job: Job, options: MeasureOptions) -> PreparedJob:
         torch.cuda.set_device(device)  # a model that says just `cuda` means this one
     torch.manual_seed(job.execution.seed)
     built = build_model(job.source)
-    inputs = _make_inputs(job, built)
+    sets = [_make_inputs(job, built, job.input_set), *(_make_inputs(job, built, given) for given in job.more_sets)]
     dtype = getattr(torch, DTYPES[job.execution.dtype]) if job.execution.dtype else None
     notes = [*built.notes, *place(built.module, device, dtype)]
     if job.execution.channels_last:
-        inputs, told = channels_last(built.module, inputs)
-        notes += [told] if told else []
-    for note in notes:
+        laid_out = [channels_last(built.module, inputs) for inputs in sets]
+        sets, notes = [inputs for inputs, _ in laid_out], [*notes, *(told for _, told in laid_out if told)]
+    for note in dict.fromkeys(notes):
         say(note)
     built.module.train(job.execution.train)
-    _check_call(built.module, inputs, built.subject)
-    return PreparedJob(built.module, inputs, built.subject, device)
+    for inputs in sets:
+        _check_call(built.module, inputs, built.subject)
+    return PreparedJob(built.module, sets[0], built.subject, device, tuple(sets[1:]))
 
 
 def measure_job(
@@ -139,18 +150,20 @@ def measure_job(
     loss = loss_named(job.execution.loss)
     built = prepare_job(job, options)
     module, inputs, execution = built.module, built.inputs, job.execution
-    inputs_found = input_records(inputs.args, inputs.kwargs)
+    inputs_found = () if built.more else input_records(inputs.args, inputs.kwargs)  # of several, regions tell
     compiled = torch.compile(
         module,
         backend=backend,
-        options=_backend_options(execution),
+        options=_backend_options(execution, len(built.sets)),
         dynamic=execution.dynamic,
         fullgraph=execution.fullgraph,
     )
-    say(f"measuring {built.subject}, {'a training step' if execution.train else 'inference'}, on {job.device}")
+    what = "a training step" if execution.train else "inference"
+    often = f" on each of {len(built.sets)} sets of inputs, compiled once" if built.more else ""
+    say(f"measuring {built.subject}, {what}{often}, on {job.device}")
     if kept is not None:
         say(f"should this be cut short, what was measured is in {kept}")
-    call = _training_step(compiled, module, inputs, loss) if execution.train else _inference(compiled, inputs)
+    call = _training_step(compiled, module, built.sets, loss) if execution.train else _inference(compiled, built.sets)
     explained = ExplainedCall(checked_once(call, built), built.subject, hint=_hint(job, inputs))
     with _told_once():
         try:
@@ -216,9 +229,10 @@ def _check_compile_options(execution: Execution) -> None:
             raise UsageError(f"{INDUCTOR} {key}={value}: {told}", hint=error.hint, subject=INDUCTOR) from error
 
 
-def _backend_options(execution: Execution) -> dict[str, Any] | None:
+def _backend_options(execution: Execution, sets: int) -> dict[str, Any] | None:
     """What `torch.compile` hands to this backend; it takes `mode=` only where it takes no options."""
-    given = {"mode": execution.compile_mode, "inductor": dict(execution.inductor)}
+    given: dict[str, Any] = {"mode": execution.compile_mode, "inductor": dict(execution.inductor)}
+    given["groups"] = sets if sets > MOST_GROUPS else None
     return {key: value for key, value in given.items() if value} or None
 
 
@@ -264,9 +278,14 @@ def _told_once() -> Iterator[None]:
         logger.disabled = before
 
 
-def _make_inputs(job: Job, built: BuiltModel) -> Inputs:
-    """The first source that there is: given specs, a file of tensors, the model file's example, the zoo's knowledge."""
-    given, dtype, seed = job.input_set, job.execution.dtype, job.execution.seed
+def _make_inputs(job: Job, built: BuiltModel, given: InputSet | None) -> Inputs:
+    """The first source that there is: given specs, a file of tensors, the model file's example, the zoo's knowledge.
+
+    Only a model of another batch size knows what that is called with: it is built for it, and let go of.
+    """
+    dtype, seed = job.execution.dtype, job.execution.seed
+    if given is not None and given.batch_size not in (None, job.source.batch_size):
+        built = build_model(replace(job.source, batch_size=given.batch_size, checkpoint=None))
     if given is not None and given.file is not None:
         return load_inputs(given.file, device=job.device)
     if given is not None and given.specs:
@@ -299,24 +318,29 @@ def _check_call(module: torch.nn.Module, inputs: Inputs, subject: str) -> None:
         ) from error
 
 
-def _inference(compiled: Callable[..., Any], inputs: Inputs) -> Callable[[], object]:
+def _inference(compiled: Callable[..., Any], sets: Sequence[Inputs]) -> Callable[[], object]:
     def call() -> object:
+        result: object = None
         with torch.no_grad():
-            result: object = compiled(*inputs.args, **inputs.kwargs)
+            for inputs in sets:
+                result = compiled(*inputs.args, **inputs.kwargs)
         return result
 
     return call
 
 
 def _training_step(
-    compiled: Callable[..., Any], module: torch.nn.Module, inputs: Inputs, loss_of: Loss
+    compiled: Callable[..., Any], module: torch.nn.Module, sets: Sequence[Inputs], loss_of: Loss
 ) -> Callable[[], object]:
-    given = inputs_of(inputs.args, inputs.kwargs)
+    given = [inputs_of(inputs.args, inputs.kwargs) for inputs in sets]
 
     def step() -> object:
-        module.zero_grad(set_to_none=True)
-        loss = loss_of(compiled(*inputs.args, **inputs.kwargs), given)
-        loss.backward()
-        return loss.detach()
+        for inputs, known in zip(sets, given, strict=True):
+            module.zero_grad(set_to_none=True)
+            loss = loss_of(compiled(*inputs.args, **inputs.kwargs), known)
+            loss.backward()
+            result = loss.detach()
+            del loss  # what its graph keeps alive is not there while the next set runs
+        return result
 
     return step

@@ -61,7 +61,10 @@ def add_execution_flags(parser: argparse.ArgumentParser) -> argparse._ArgumentGr
         help="an option of Inductor's, for instance max_autotune=true or triton.cudagraphs=true; repeatable",
     )
     group.add_argument(
-        "--dynamic", action=argparse.BooleanOptionalAction, help="torch.compile's dynamic; default: torch decides"
+        "--dynamic",
+        action=argparse.BooleanOptionalAction,
+        help="torch.compile's dynamic; several sets of inputs are then measured as groups of sizes of what is compiled "
+        "once; default: torch decides",
     )
     group.add_argument("--fullgraph", action="store_true", help="a graph break is an error, which says where it is")
     group.add_argument("--seed", type=seed, default=0, help="of weights and inputs; default: %(default)s")

@@ -26,14 +26,16 @@ def add_input_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE|SPECS",
         help="all inputs: saved tensors, .pt (no code in it is run) or .safetensors, or specs in one text; several of "
-        "these are measured one after the other, and each node's time is set against their sizes",
+        "these are measured one after the other, with --dynamic in one run, and each node's time is set against their "
+        "sizes",
     )
     group.add_argument(
         "--batch-size",
         type=batch_sizes,
         default=(),
         metavar="N[,N...]",
-        help="of inferred inputs; default: 1; several, as 1,8,32, are measured one after the other",
+        help="of inferred inputs; default: 1; several, as 1,8,32, are measured one after the other, with --dynamic in "
+        "one run",
     )
     group.add_argument("--input-set", type=int, help=argparse.SUPPRESS)  # which one of several a worker measures
 

@@ -89,6 +89,11 @@ class RunOptions:
     worker: str | None
     debug: bool
 
+    @property
+    def as_groups(self) -> bool:
+        """Whether sets of inputs are groups of sizes of what is compiled once, not a run each."""
+        return bool(self.execution.dynamic) and len(self.input_sets) > 1
+
 
 class RunCommand(Command[RunOptions]):
     """Compile a model and measure every node and every kernel of it.
@@ -105,6 +110,8 @@ class RunCommand(Command[RunOptions]):
         "graphbench run --model timm:vit_tiny_patch16_224 --measure-ms 10 --top 20",
         "# several inputs: each measured, then how every node's time grows",
         "graphbench run --model hf:bert --batch-size 1,8,32 --output-dir batches",
+        "# compiled once for any size, and measured on each",
+        "graphbench run --model hf:bert --dynamic --batch-size 2,8,32",
         "graphbench run --custom-model-file net.py --model-class Net --select 'conv*'",
         "# within a minute: a rough pass over everything, then what matters",
         "graphbench run --model hf:gpt2 --max-seconds 60",
@@ -135,10 +142,12 @@ class RunCommand(Command[RunOptions]):
         if arguments.resume is not None:
             return self._continued(arguments)
         op_list = read_op_list_options(arguments, self._defaults())
+        sets = read_input_sets(arguments)
+        labels(sets)
         return RunOptions(
             source=read_source(arguments) if op_list is None else NO_MODEL,
             op_list=op_list,
-            input_sets=read_input_sets(arguments),
+            input_sets=sets,
             execution=read_execution(arguments),
             replacements=parse_replacements(arguments.replace),
             replace_tolerance=arguments.replace_tolerance,
@@ -193,7 +202,7 @@ class RunCommand(Command[RunOptions]):
             return compare_job(self._job(options), options.compare, options.measure, options.output, options.view)
         if options.worker is not None:
             return work(worker_of(options.worker), partial(self._measure, options), leave=True)
-        if len(options.input_sets) > 1:
+        if len(options.input_sets) > 1 and not options.as_groups:
             return self._run_series(options)
         run, folder, _ = self._directory(options, options.output.files())
         with told(run, options.code), ended_in_order():
@@ -263,6 +272,7 @@ class RunCommand(Command[RunOptions]):
         return Job(
             source=replace(options.source, batch_size=given.batch_size if given is not None else None),
             input_set=given,
+            more_sets=options.input_sets[1:] if options.as_groups else (),
             execution=replace(options.execution, device=pick_device(options.execution.device)),
         )
 

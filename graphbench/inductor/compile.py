@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, cast, get_origin
+from typing import Any, Final, cast, get_origin
 
 import torch
 from torch import fx
@@ -28,8 +28,11 @@ OPTIONS = {
     "mode": "one of torch.compile's modes, such as 'max-autotune'",
     "inductor": "a dict of Inductor options, as torch.compile(..., options=) takes them",
     "inner": "another backend, by name or as a function, whose graphs are measured instead of Inductor's",
+    "groups": "how many groups of sizes of a graph that takes any are kept to be measured",
 }
 NO_PYTHON = ("cpp_wrapper", "fx_wrapper")
+MOST_GROUPS: Final = 8
+"""So many groups of sizes of one graph are captured where nobody says."""
 REFUSED = {
     "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
     "fx_wrapper": "its generated wrapper is a graph, in which kernel calls cannot be labelled",
@@ -69,11 +72,15 @@ class CompiledGraph:
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """What `torch.compile` passed beside the graph, as Inductor's `config_patches`; or the `inner` backend instead."""
+    """What `torch.compile` passed beside the graph, as Inductor's `config_patches`; or the `inner` backend instead.
+
+    So many `groups` of sizes of a graph that takes any are kept.
+    """
 
     patches: Mapping[str, Any] = field(default_factory=dict)
     inner: Callable[..., Any] | None = None
     inner_name: str = ""
+    groups: int = MOST_GROUPS
 
     @classmethod
     def parse(cls, mode: str | None, options: Mapping[str, Any] | None) -> BackendOptions:
@@ -101,7 +108,13 @@ class BackendOptions:
                 f"graphbench: Inductor's modes and options mean nothing to the inner backend {name!r}",
                 hint="leave out mode= and 'inductor', or 'inner'",
             )
-        return cls(patches, inner, name)
+        return cls(patches, inner, name, _groups(given.get("groups", MOST_GROUPS)))
+
+
+def _groups(given: Any) -> int:
+    if type(given) is not int or given < 1:
+        raise UsageError(f"graphbench: option 'groups': found {given!r}, expected a whole number above 0")
+    return given
 
 
 def other_backend(given: Any) -> tuple[Callable[..., Any] | None, str]:

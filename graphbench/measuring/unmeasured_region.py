@@ -15,7 +15,7 @@ from graphbench.measuring.runs import MeasuredSide
 from graphbench.measuring.unfused import n_ops, post_grad_records
 from graphbench.provenance.fates import fates
 from graphbench.records import GraphInput, KernelRecord, NodeRecord, Phase, PostGradNode, RegionRecord, Side
-from graphbench.regions import MOST_GROUPS, Region
+from graphbench.regions import Region
 from graphbench.units import count_text
 
 PHASES: tuple[Phase, ...] = ("forward", "backward")
@@ -88,7 +88,11 @@ def with_fates(
 def ungrouped_note(region: Region) -> str:
     """Tells of calls whose sizes no group was made for."""
     calls = count_text(region.groups.ungrouped, "call")
-    return f"{calls} had other sizes than the {MOST_GROUPS} groups that are kept, and are not in this profile"
+    kept = count_text(region.backend_options.groups, "group")
+    return (
+        f"{calls} had other sizes than the {kept} that are kept, and are not in this profile: torch.compile(..., "
+        "options={'groups': N}) keeps more"
+    )
 
 
 def _marked(node: NodeRecord, reason: str) -> NodeRecord:

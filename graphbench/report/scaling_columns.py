@@ -85,7 +85,7 @@ def total_columns(found: Scaling) -> tuple[Column[TotalScaling], ...]:
     return (
         Column(name="all regions", key="name", kind="text", get=lambda row: row.name, shrink=None),
         *sets,
-        *_exponents(found)[0],
+        *(exponent for exponent, _ in _exponents(found)),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import graphbench
-from graphbench import regions, session
+from graphbench import session
 from graphbench.records import ProfileRecord, RegionRecord
 from tests.cpu.stories import QUICK, compiled
 from tests.live import busy_ns
@@ -139,10 +139,8 @@ def test_an_unbacked_size_of_an_input_has_its_value_in_every_call() -> None:
     assert shapes == [(3, 4), (5, 4)]
 
 
-def test_sizes_beyond_the_groups_that_are_kept_are_counted_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regions, "MOST_GROUPS", 2)
-    monkeypatch.setattr("graphbench.measuring.unmeasured_region.MOST_GROUPS", 2)
-    model = compiled(product, dynamic=True)
+def test_sizes_beyond_the_groups_that_are_kept_are_counted_and_said() -> None:
+    model = compiled(product, dynamic=True, options={"groups": 2})
     for rows in (3, 5, 7, 9, 5):
         assert model(torch.ones(rows, 8), W).shape == (rows, 4)
     first, second = [region for region in session.current().regions if region.calls]

@@ -14,7 +14,9 @@ from graphbench.analysis.growth import growths
 from graphbench.analysis.payoff import pay_offs, whole_pay_off
 from graphbench.analysis.recompiles import recompile_rows
 from graphbench.analysis.shape_groups import by_size
+from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.size_groups import groups_of, heaviest, size_names, sizes_text
+from graphbench.analysis.views import node_rows, outputs_text, symbolic_text
 from graphbench.records import InputRecord, ProfileRecord, RegionRecord, Side
 from graphbench.report.markdown import MarkdownReporter
 from graphbench.step_records import Recompile
@@ -303,3 +305,24 @@ def test_rows_of_a_diff_are_of_one_size() -> None:
     assert {row.change for row in result.rows} == {"both"}
     assert {row.work for row in result.rows} == {""}
     assert all(row.before_ns == row.after_ns for row in result.rows)
+
+
+# sizes that only the data tells
+
+
+def test_a_size_without_a_number_is_called_as_the_compiler_does() -> None:
+    found = dataclasses.replace(
+        node("nonzero", US), outputs=(spec(-1, 4), spec(3)), symbolic=(("u0", "4"), ("s1",)), inputs=("l_x_",)
+    )
+    reads = dataclasses.replace(node("relu", US), inputs=("nonzero",))
+    entry = dataclasses.replace(region([found, reads]), inputs=called_with(2, 64))
+    rows = node_rows(profile(entry))
+    assert rows[0].outputs == "f32[u0,4] f32[3]"
+    assert rows[0].symbolic == "f32[u0,4] f32[s1]"
+    assert call_texts(entry) == {"nonzero": "nonzero f32[2,64,16]", "relu": "relu f32[u0,4] f32[3]"}
+
+
+def test_sizes_of_another_number_of_dimensions_change_nothing() -> None:
+    assert outputs_text((spec(-1, 4),), (("u0",),)) == "f32[-1,4]"
+    assert outputs_text((spec(2, 4),), ()) == "f32[2,4]"
+    assert symbolic_text((spec(2, 4),), ()) == ""
