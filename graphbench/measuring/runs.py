@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
+from graphbench.analysis.graph_replays import moved_rows
 from graphbench.analysis.stats import quantile
+from graphbench.device_records import REPLAY_MOVED
 from graphbench.errors import AttributionError, GraphbenchError, TimingError, raised_by
 from graphbench.measurements import NOT_MEASURED, Measurement, ValuePolicy
 from graphbench.measuring.options import Timers
@@ -19,6 +21,7 @@ from graphbench.tensors import device_allocations
 from graphbench.timing import loop
 from graphbench.timing.base import Recording, Session, SplitsReplays
 from graphbench.timing.host import host_times
+from graphbench.units import format_duration
 
 MOST_RUNS = 50
 WALL_WARMUPS = 3
@@ -210,16 +213,34 @@ def measure_side(
             recording = timers.running.record(body)
         nodes = None
         if run.replays_graphs:
-            recording, nodes = _replayed(run, recording, n_runs, timers, notes)
+            labelled = recording
+            recording, nodes = _replayed(run, labelled, n_runs, timers, notes)
         notes += [note for note in recording.notes if note not in notes]
         totals = loop.run_record(recording, n_runs)
-        found = loop.in_graph(
-            recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values=run.values
-        )
+        found = _in_graph(recording, rows(), n_runs, run, timers)
+        if nodes is not None:
+            notes += _moved(run, _in_graph(labelled, rows(), n_runs, run, timers), found)
     except GraphbenchError as error:
         return MeasuredSide(replace(side, reason=error.message, plain=plain))
     calls = {row: samples[0].calls for row, samples in recording.rows.items() if 0 in samples}
     return MeasuredSide(replace(side, run=totals, plain=plain, graph_nodes=nodes), found, calls)
+
+
+def _in_graph(
+    recording: Recording, rows: list[str], n_runs: int, run: WholeRun, timers: Timers
+) -> dict[str, Measurement]:
+    timer = timers.running
+    return loop.in_graph(recording, rows, n_runs, timer=timer.name, cache=timer.cache, values=run.values)
+
+
+def _moved(run: WholeRun, without: Mapping[str, Measurement], replayed: Mapping[str, Measurement]) -> list[str]:
+    """A note that names the rows which make the kernels of replays take another time, where they do."""
+    rows = moved_rows(without, replayed)
+    told = [
+        f"{row.row} {format_duration(row.without_ns)} one by one, {format_duration(row.replayed_ns)} replayed"
+        for row in rows
+    ]
+    return [f"{REPLAY_MOVED}: {run.name}: {', '.join(told)}"] if rows else []
 
 
 def _replayed(
