@@ -26,7 +26,10 @@ def graph_lines(record: ProfileRecord) -> list[str]:
     lines = []
     for replay in graph_replays(record):
         of = f"{replay.region} {replay.phase}" if many else replay.phase
-        lines.append(f"CUDA graphs: {of}: {'; '.join(_parts(replay))}")
+        parts = list(_parts(replay))
+        lines += (
+            [f"CUDA graphs: {of}: {'; '.join(parts)}"] if len(parts) > 1 else []
+        )  # the number alone is said elsewhere
         differ = replay.kernels_differ
         if differ is not None and abs(differ) > SAME_KERNELS:
             lines.append(
