@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 from collections.abc import Sequence
 
 import pytest
@@ -18,6 +20,7 @@ from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.size_groups import groups_of, heaviest, size_names, sizes_text
 from graphbench.analysis.views import node_rows, outputs_text, symbolic_text
 from graphbench.records import InputRecord, ProfileRecord, RegionRecord, Side
+from graphbench.report import REPORTERS
 from graphbench.report.markdown import MarkdownReporter
 from graphbench.step_records import Recompile
 from tests.factories import ceilings, node, profile, region, spec, steady
@@ -326,3 +329,24 @@ def test_sizes_of_another_number_of_dimensions_change_nothing() -> None:
     assert outputs_text((spec(-1, 4),), (("u0",),)) == "f32[-1,4]"
     assert outputs_text((spec(2, 4),), ()) == "f32[2,4]"
     assert symbolic_text((spec(2, 4),), ()) == ""
+
+
+def test_csv_of_sizes_has_a_row_for_every_node_and_size() -> None:
+    rows = list(csv.DictReader(io.StringIO(REPORTERS["csv"].render(six_groups(), table="sizes"))))
+    found = {(row["name"], row["size"]): round(float(row["exponent"]), 3) for row in rows}
+    assert found == {
+        ("attend", "x[0]"): 1.0,
+        ("attend", "x[1]"): 2.0,
+        ("project", "x[0]"): 1.0,
+        ("project", "x[1]"): 1.0,
+    }
+    assert (rows[0]["region"], rows[0]["values"], rows[0]["groups"]) == ("r1", "2 4 8", "6")
+    assert REPORTERS["csv"].render(profile(group("r1", 2, 64)), table="sizes").count("\n") == 1
+
+
+def test_csv_of_sizes_says_why_there_is_no_exponent() -> None:
+    record = six_groups([(2, 64), (4, 128)])
+    rows = list(csv.DictReader(io.StringIO(REPORTERS["csv"].render(record, table="sizes"))))
+    assert {(row["exponent"], row["reason"]) for row in rows} == {
+        ("", "x[0] and x[1] are not told apart by these sets, or its time is 0")
+    }
