@@ -186,14 +186,7 @@ class Session:
     def pass_by(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], options: inductor.BackendOptions, unfit: str
     ) -> Callable[..., Any]:
-        """Compile a graph as Inductor does, and keep nothing of it: with this torch, whatever was kept could be wrong.
-
-        Args:
-            gm: as for `compile`, as are the next two.
-            example_inputs: inputs.
-            options: options.
-            unfit: why; the user is warned, and whoever measures is told again.
-        """
+        """As `compile`, but keep nothing, which could be wrong with this torch; `unfit` says why."""
         self.unfit = unfit
         warnings.warn(f"graphbench measures nothing of this model: {unfit}", RuntimeWarning, stacklevel=2)
         return inductor.compile_plainly(gm, example_inputs, options)
@@ -393,7 +386,8 @@ def backend(
         raise SetupError(
             f"graphbench needs torch 2.11 or newer, found {torch.__version__}", hint="pip install 'torch>=2.11'"
         )
-    parsed, unfit = inductor.BackendOptions.parse(mode, options), why_not("capturing") or why_not("compiling")
+    parsed = inductor.BackendOptions.parse(mode, options)
+    unfit = why_not("capturing") or ("" if parsed.inner is not None else why_not("compiling"))
     if unfit:
         return current().pass_by(gm, example_inputs, parsed, unfit)
     return current().compile(gm, example_inputs, parsed)

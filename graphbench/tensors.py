@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from graphbench.errors import UsageError, first_line
 from graphbench.measurements import TensorSpec
 from graphbench.symbolic import NO_SIZES, size_hint, size_in
 
 ALIGNMENT_BYTES = 64
+PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
@@ -61,7 +63,7 @@ def unpoolable(tensor: torch.Tensor) -> str | None:
     """
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return "values inside vmap or func.grad have no storage of their own"
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+    if type(tensor) not in PLAIN_TYPES:
         return f"tensor subclass {type(tensor).__name__}"
     if tensor.layout is not torch.strided:
         return f"{tensor.layout} layout"
@@ -72,6 +74,50 @@ def unpoolable(tensor: torch.Tensor) -> str | None:
     if tensor.untyped_storage().nbytes() < byte_range(tensor)[1]:
         return "its storage is smaller than the tensor"
     return None
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a subclass that other tensors lie in, which it tells: DTensor, quantised or jagged ones.
+
+    Source: `torch.utils._python_dispatch.is_traceable_wrapper_subclass`, torch 2.11 to 2.14.
+    """
+    return type(tensor) not in PLAIN_TYPES and is_traceable_wrapper_subclass(tensor)
+
+
+def is_packed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a weight in a library's own layout, which ops read and never write.
+
+    Source: `torch._mkldnn`, what Inductor's freezing makes of constant weights on the CPU, torch 2.11 to 2.14.
+    """
+    return tensor.layout is torch._mkldnn  # type: ignore[attr-defined]
+
+
+def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors whose memory a tensor lies in: itself, or what a wrapper is made of; of a packed weight none."""
+    if is_wrapper(tensor):
+        names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+        return [part for name in names for part in _parts_of_attribute(getattr(tensor, name))]
+    return [] if is_packed(tensor) else [tensor]
+
+
+def _parts_of_attribute(value: Any) -> list[torch.Tensor]:
+    """A wrapper may be made of other things too, as a device mesh."""
+    return parts_of(value) if isinstance(value, torch.Tensor) else []
+
+
+def rebuilt(tensor: torch.Tensor, made: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """The same tensor over other memory: `made(part)` in the place of each of its `parts_of`.
+
+    Source: `__tensor_flatten__` and `__tensor_unflatten__` of a traceable wrapper subclass, torch 2.11 to 2.14.
+    """
+    if not is_wrapper(tensor):
+        return tensor if is_packed(tensor) else made(tensor)
+    wrapper: Any = tensor
+    names, context = wrapper.__tensor_flatten__()
+    inner = {name: getattr(tensor, name) for name in names}
+    inner = {name: rebuilt(part, made) if isinstance(part, torch.Tensor) else part for name, part in inner.items()}
+    found: torch.Tensor = type(wrapper).__tensor_unflatten__(inner, context, wrapper.size(), wrapper.stride())
+    return found
 
 
 def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
@@ -123,10 +169,13 @@ def device_of(tensors: list[torch.Tensor]) -> torch.device:
 
 def shares_storage(tensor: torch.Tensor, others: list[torch.Tensor]) -> bool:
     """Whether a tensor aliases any of the others."""
+    if is_wrapper(tensor):
+        return any(shares_storage(part, others) for part in parts_of(tensor))
     if not has_storage(tensor):
         return any(tensor is other for other in others)
     own = tensor.untyped_storage()._cdata
-    return any(has_storage(other) and other.untyped_storage()._cdata == own for other in others)
+    plain = (part for other in others for part in parts_of(other))
+    return any(has_storage(part) and part.untyped_storage()._cdata == own for part in plain)
 
 
 def random_tangent(output: torch.Tensor) -> torch.Tensor:

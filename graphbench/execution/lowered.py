@@ -41,6 +41,9 @@ def run_lowered(gm: fx.GraphModule, inputs: Sequence[Any], visit: NodeVisit, los
         if missing is not None:
             lost(node, "skipped", f"reads {missing.node}, which could not be run")
             return missing
+        if _is_lowering(node.target):
+            lost(node, "skipped", f"{node.name} is a lowering of Inductor's own, which has no eager form")
+            return Lost(node.name)
         try:
             result = visit(node, args, kwargs, call)
         except (JournalError, ContextLostError):
@@ -51,6 +54,15 @@ def run_lowered(gm: fx.GraphModule, inputs: Sequence[Any], visit: NodeVisit, los
         return None if all(user.op == "output" for user in node.users) else result
 
     StreamingInterpreter(gm, guarded).run(*_own_inputs(gm.graph, inputs))
+
+
+def _is_lowering(target: Any) -> bool:
+    """Whether a call is what Inductor puts in the place of a pattern, to be called while lowering only.
+
+    Source: `torch._inductor.pattern_matcher.LoweringPatternEntry.apply` makes calls of the handler itself, torch 2.11
+        to 2.14.
+    """
+    return callable(target) and str(getattr(target, "__module__", "")).startswith("torch._inductor.")
 
 
 def _own_inputs(graph: fx.Graph, inputs: Sequence[Any]) -> list[Any]:

@@ -30,10 +30,12 @@ OPTIONS = {
     "inner": "another backend, by name or as a function, whose graphs are measured instead of Inductor's",
     "groups": "how many groups of sizes of a graph that takes any are kept to be measured",
 }
+NO_PYTHON = ("cpp_wrapper", "fx_wrapper")
 MOST_GROUPS: Final = 8
 """So many groups of sizes of one graph are captured where nobody says."""
 REFUSED = {
     "cpp_wrapper": "its generated wrapper is C++, in which kernel calls cannot be labelled",
+    "fx_wrapper": "its generated wrapper is a graph, in which kernel calls cannot be labelled",
     "freezing": "Dynamo reads only the global setting, so the option would silently do nothing",
 }
 # Graphs must be lowered anew for the hook to hear of them; compiled kernels still come from their caches.
@@ -99,6 +101,8 @@ class BackendOptions:
             )
         patches = {**_mode_patches(given.get("mode", mode)), **_inductor_patches(given.get("inductor", {}))}
         inner, name = other_backend(given.get("inner", "inductor"))
+        if inner is None:
+            _refuse_global(patches)
         if inner is not None and patches:
             raise UsageError(
                 f"graphbench: Inductor's modes and options mean nothing to the inner backend {name!r}",
@@ -180,6 +184,18 @@ def _inductor_patches(given: Any) -> dict[str, Any]:
             )
         _check_type(key, value)
     return patches
+
+
+def _refuse_global(patches: Mapping[str, Any]) -> None:
+    """Refuse a setting of the whole process that cannot be measured, unless the options override it."""
+    from torch._inductor import config
+
+    for key in NO_PYTHON:
+        if patches.get(key, getattr(config, key, False)):
+            raise UsageError(
+                f"graphbench: Inductor option {key!r} cannot be measured: {REFUSED[key]}",
+                hint=f"set torch._inductor.config.{key} = False, or pass options={{'inductor': {{{key!r}: False}}}}",
+            )
 
 
 def _check_type(key: str, value: Any) -> None:
@@ -264,12 +280,14 @@ def _listening(unmapped: str) -> contextlib.AbstractContextManager[hook.Emitted]
 
 
 def compile_plainly(gm: fx.GraphModule, example_inputs: Sequence[Any], options: BackendOptions) -> Callable[..., Any]:
-    """Inductor's own result, of which nothing can be measured.
+    """The result of Inductor, or of the backend that was asked for, of which nothing can be measured.
 
     Source: `torch._inductor.compile`, torch 2.11, 2.13 and 2.14.
     """
     import torch._inductor
 
+    if options.inner is not None:
+        return cast("Callable[..., Any]", options.inner(gm, example_inputs))
     return cast("Callable[..., Any]", torch._inductor.compile(gm, list(example_inputs), options=dict(options.patches)))
 
 

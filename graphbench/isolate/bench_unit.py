@@ -13,7 +13,16 @@ from graphbench.isolate.custom_ops import CustomBench
 from graphbench.isolate.pool import BlockKey, TensorPool
 from graphbench.isolate.values import is_drawn, synthesize
 from graphbench.measurements import Comparison, ValuePolicy
-from graphbench.tensors import device_allocations, device_of, shares_storage, tensor_version, tensors_of
+from graphbench.tensors import (
+    PLAIN_TYPES,
+    device_allocations,
+    device_of,
+    is_packed,
+    shares_storage,
+    spec_of,
+    tensor_version,
+    tensors_of,
+)
 
 
 class BenchUnit:
@@ -165,7 +174,9 @@ class BenchUnit:
 
 
 def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return tuple(tensor.shape), tensor.stride()
+    if type(tensor) in PLAIN_TYPES and not is_packed(tensor):
+        return tuple(tensor.shape), tensor.stride()
+    return spec_of(tensor).shape, ()
 
 
 class RngState:

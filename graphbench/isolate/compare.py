@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from graphbench.measurements import Comparison
-from graphbench.tensors import device_of, spec_of, tensors_of, unpoolable
+from graphbench.tensors import device_of, parts_of, spec_of, tensors_of, unpoolable
 
 # Relative tolerance by dtype: room for another reduction order, not for other arithmetic.
 RTOL = {torch.float64: 1e-7, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 2e-2}
@@ -29,7 +29,8 @@ def compare_trees(found: Any, expected: Any, *, tolerance: float = 1.0) -> Compa
     Returns:
         `equal` within tolerance; `max_abs` the largest absolute difference over all tensors.
     """
-    left, right = tensors_of(found), tensors_of(expected)
+    left = [part for tensor in tensors_of(found) for part in parts_of(tensor)]
+    right = [part for tensor in tensors_of(expected) for part in parts_of(tensor)]
     if len(left) != len(right):
         return Comparison(equal=False, max_abs=None, note=f"{len(left)} tensors instead of {len(right)}")
     parts = [compare_tensors(one, other, tolerance=tolerance) for one, other in zip(left, right, strict=True)]

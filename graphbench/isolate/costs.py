@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from graphbench.errors import first_line
 from graphbench.isolate import touched
 from graphbench.measurements import Work
-from graphbench.tensors import byte_range, has_storage, tensors_of
+from graphbench.tensors import PLAIN_TYPES, byte_range, has_storage, parts_of, tensors_of
 
 aten: Any = torch.ops.aten
 NO_FORMULA = "torch.utils.flop_counter.register_flop_formula gave it none"
@@ -153,7 +153,9 @@ class WorkCounter(TorchDispatchMode):
         self.scattered_bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an op, and count it."""
+        """Run an op, and count it; of a tensor subclass, the ops that it makes of it."""
+        if any(kind not in PLAIN_TYPES for kind in types):
+            return NotImplemented
         kwargs = kwargs or {}
         if not isinstance(func, torch._ops.OpOverload):
             self._lost(f"{func}: what it runs cannot be counted")
@@ -204,7 +206,7 @@ class WorkCounter(TorchDispatchMode):
         """What the counted call, which returned `result`, read and wrote: of memory that was there, and new results."""
         found = [entry.span() for entry in self._outside.values()]
         new: dict[int, _Storage] = {}
-        for output in tensors_of(result):
+        for output in (part for tensor in tensors_of(result) for part in parts_of(tensor)):
             if span_of(output) is not None:
                 storage = output.untyped_storage()
                 if storage._cdata in self._made - self._unwritten:
@@ -221,7 +223,7 @@ class WorkCounter(TorchDispatchMode):
         flops = sum(self._flops.values()) if self._flops and not self.no_formula else None
         arithmetic = max(self._flops, key=lambda name: self._flops[name]) if flops is not None else ""
         untold = self.untold
-        if not untold and not all(map(has_storage, tensors_of(result))):
+        if not untold and not all(has_storage(part) for tensor in tensors_of(result) for part in parts_of(tensor)):
             untold = "a result that has no storage of its own"
         if untold:
             return Work(flops=flops, arithmetic=arithmetic, reason=untold)

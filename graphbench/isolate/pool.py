@@ -9,7 +9,18 @@ import torch
 from torch.utils import _pytree as pytree
 
 from graphbench.errors import IsolationError
-from graphbench.tensors import ALIGNMENT_BYTES, alias, byte_range, spec_of, tensors_of, unpoolable
+from graphbench.tensors import (
+    ALIGNMENT_BYTES,
+    alias,
+    byte_range,
+    is_packed,
+    is_wrapper,
+    parts_of,
+    rebuilt,
+    spec_of,
+    tensors_of,
+    unpoolable,
+)
 
 BlockKey = tuple[int, int]
 PIECE_BYTES = 32 << 20  # blocks are compared in pieces: comparing makes a tensor as long as what it compares
@@ -32,7 +43,8 @@ class TensorPool:
         self._originals: dict[BlockKey, torch.Tensor] = {}
         self._saved: dict[BlockKey, torch.Tensor] = {}
         self._places: dict[int, tuple[torch.Tensor, int]] = {}
-        for tensor in tensors_of(leaves):
+        plain = [part for leaf in tensors_of(leaves) for part in parts_of(leaf)]
+        for tensor in plain:
             reason = unpoolable(tensor)
             if reason is not None:
                 raise IsolationError(f"cannot copy an argument of shape {spec_of(tensor).shape}: {reason}")
@@ -41,7 +53,7 @@ class TensorPool:
                     f"cannot copy an argument of shape {tuple(tensor.shape)}: its elements are unaligned"
                 )
         with torch.no_grad(), torch.inference_mode(False):
-            for storage, low, high, members in _merged_ranges(tensors_of(leaves)):
+            for storage, low, high, members in _merged_ranges(plain):
                 self._copy_block((storage, low), high, members)
 
     def _copy_block(self, key: BlockKey, high: int, members: list[torch.Tensor]) -> None:
@@ -73,23 +85,38 @@ class TensorPool:
             with_grad: give tensors that required grad a grad-requiring alias; otherwise none requires grad.
         """
         made: dict[int, torch.Tensor] = {}
+        parts: dict[int, torch.Tensor] = {}  # what several wrappers are made of is one tensor here too
         for leaf in tensors_of(self._leaves):
             if id(leaf) not in made:
-                made[id(leaf)] = self._view(leaf, with_grad)
+                made[id(leaf)] = self._view(leaf, with_grad, parts)
         rebuilt = [made[id(leaf)] if isinstance(leaf, torch.Tensor) else leaf for leaf in self._leaves]
         return pytree.tree_unflatten(rebuilt, self._spec)
 
-    def _view(self, original: torch.Tensor, with_grad: bool) -> torch.Tensor:
-        buffer, first = self._places[id(original)]
+    def _view(
+        self, original: torch.Tensor, with_grad: bool, parts: dict[int, torch.Tensor] | None = None
+    ) -> torch.Tensor:
+        known = {} if parts is None else parts
+
+        def made(part: torch.Tensor) -> torch.Tensor:
+            if part is original:
+                return self._plain_view(part)
+            if id(part) not in known:
+                known[id(part)] = self._plain_view(part)
+            return known[id(part)]
+
         with torch.no_grad():
-            view = torch.empty(0, dtype=original.dtype, device=original.device)
-            view.set_(buffer.untyped_storage(), first // original.element_size(), original.shape, original.stride())
-            view = torch._conj(view) if original.is_conj() else view
-            view = torch._neg_view(view) if original.is_neg() else view
-        if not (with_grad and original.requires_grad):
+            view = rebuilt(original, made)
+        if view is original or not (with_grad and original.requires_grad):
             return view
         leaf = view.requires_grad_()
         return alias(leaf) if torch.is_grad_enabled() else leaf
+
+    def _plain_view(self, original: torch.Tensor) -> torch.Tensor:
+        buffer, first = self._places[id(original)]
+        view = torch.empty(0, dtype=original.dtype, device=original.device)
+        view.set_(buffer.untyped_storage(), first // original.element_size(), original.shape, original.stride())
+        view = torch._conj(view) if original.is_conj() else view
+        return torch._neg_view(view) if original.is_neg() else view
 
     def current(self, original: torch.Tensor) -> torch.Tensor:
         """A copy of what the pooled twin of an original holds now."""
@@ -98,7 +125,7 @@ class TensorPool:
     def blocks_of(self, originals: Iterable[torch.Tensor]) -> set[BlockKey]:
         """The blocks that hold the given original tensors."""
         found = set()
-        for tensor in originals:
+        for tensor in (part for original in originals for part in parts_of(original)):
             storage, first = tensor.untyped_storage()._cdata, byte_range(tensor)[0]
             found |= {
                 key
@@ -131,17 +158,19 @@ class TensorPool:
     def fill(self, values: Callable[[torch.Tensor, torch.Tensor], None]) -> None:
         """Overwrite the pooled tensors by `values(original, pooled)`, called once per distinct original.
 
-        Integers come last: where another tensor shares their bytes, they are what is left there.
+        Those of a wrapper keep what they hold: nobody knows what it means there. Integers come last: where another
+        tensor shares their bytes, they are what is left there.
         """
-        distinct = {id(leaf): leaf for leaf in tensors_of(self._leaves)}
-        for leaf in sorted(distinct.values(), key=lambda leaf: not (leaf.is_floating_point() or leaf.is_complex())):
+        plain = {id(leaf): leaf for leaf in tensors_of(self._leaves) if not (is_wrapper(leaf) or is_packed(leaf))}
+        for leaf in sorted(plain.values(), key=lambda leaf: not (leaf.is_floating_point() or leaf.is_complex())):
             values(leaf, self._view(leaf, with_grad=False))
         self._saved = {key: block.clone() for key, block in self._blocks.items()}
 
 
 def copies_bytes(tensors: Iterable[torch.Tensor], device: torch.device) -> int:
     """Bytes that copying tensors will take on a device, as `TensorPool` copies them; those it refuses take none."""
-    found = [tensor for tensor in tensors if tensor.device.type == device.type and unpoolable(tensor) is None]
+    plain = (part for tensor in tensors for part in parts_of(tensor))
+    found = [tensor for tensor in plain if tensor.device.type == device.type and unpoolable(tensor) is None]
     return sum(high - low for _, low, high, _ in _merged_ranges(found))
 
 

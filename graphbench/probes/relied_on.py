@@ -90,6 +90,8 @@ FEATURES: Final[dict[FeatureName, Feature]] = {
         (
             Probe("torch._inductor.list_mode_options", given=(0, ())),
             Probe("torch._inductor.config.get_type", given=(1, ())),
+            Probe("torch._dynamo.list_backends", given=(0, ("exclude_tags",))),
+            Probe("torch._dynamo.backends.registry.lookup_backend", given=(1, ())),
         ),
     ),
     "mapping": Feature(

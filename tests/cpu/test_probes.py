@@ -207,6 +207,30 @@ def test_a_model_that_cannot_be_captured_runs_as_inductors_and_measuring_says_wh
     assert expected in caught.value.message
 
 
+def test_another_backend_needs_nothing_of_inductors(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_compile_fx(monkeypatch)
+    (region,) = _regions_of(compiled(square, options={"inner": "eager"}))
+    assert (region.calls, region.graphs) == (1, [])
+
+
+def test_another_backend_runs_what_cannot_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[int] = []
+
+    def inner(gm: Any, inputs: Any) -> Any:
+        called.append(len(inputs))
+        return gm
+
+    break_capturing(monkeypatch)
+    with pytest.warns(RuntimeWarning, match="measures nothing of this model"):
+        assert _regions_of(compiled(square, options={"inner": inner})) == []
+    assert called == [1]
+
+
+def _regions_of(model: Callable[..., Any]) -> list[Any]:
+    assert torch.equal(model(ones()), square(ones()))
+    return session.current().regions
+
+
 def test_modes_of_another_torch_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("torch._inductor.list_mode_options")
     assert torch.equal(compiled(square)(ones()), square(ones()))

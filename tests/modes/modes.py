@@ -139,7 +139,8 @@ def _one_rank() -> Iterator[None]:
 
     with tempfile.TemporaryDirectory() as folder:
         store = distributed.FileStore(str(Path(folder) / "store"), 1)
-        distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        distributed.init_process_group(backend, store=store, rank=0, world_size=1)
         try:
             yield
         finally:

@@ -8,6 +8,9 @@ from graphbench.analysis.summary import is_owned
 from graphbench.provenance.claims import RUN_GRAPHS
 from graphbench.records import KernelRecord, PostGradNode, RegionRecord
 
+SIZES = ("operator.", "_operator.", "math.", "torch.sym_")
+"""How calls begin that compute with sizes: the host's work, and no kernel's."""
+
 
 def unowned(kernels: Iterable[KernelRecord]) -> list[str]:
     """Keys of kernels that belong to no node."""
@@ -19,6 +22,8 @@ def executed_times(post_grad: Iterable[PostGradNode], kernels: Sequence[KernelRe
     found: dict[str, float] = {}
     for node in post_grad:
         if node.op in ("placeholder", "get_attr") or node.is_view or node.target in ("getitem", *RUN_GRAPHS):
+            continue
+        if node.callee.startswith(SIZES):
             continue
         found[f"{node.phase}:{node.name}"] = sum(
             dict(kernel.parts).get(node.name, 1.0)
