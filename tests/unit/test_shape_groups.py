@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,17 +13,18 @@ import graphbench
 from graphbench.analysis.diff import diff
 from graphbench.analysis.diff_regions import pair_regions
 from graphbench.analysis.growth import growths
+from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.payoff import pay_offs, whole_pay_off
 from graphbench.analysis.recompiles import recompile_rows
 from graphbench.analysis.shape_groups import by_size
 from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.size_groups import groups_of, heaviest, size_names, sizes_text
 from graphbench.analysis.views import node_rows, outputs_text, symbolic_text
-from graphbench.records import InputRecord, ProfileRecord, RegionRecord, Side
+from graphbench.records import InputRecord, ProfileRecord, RegionRecord, Side, Traffic
 from graphbench.report import REPORTERS
 from graphbench.report.markdown import MarkdownReporter
 from graphbench.step_records import Recompile
-from tests.factories import ceilings, node, profile, region, spec, steady
+from tests.factories import ceilings, device_run, executes, kernel, node, profile, region, spec, steady
 
 US = 1000.0
 SETS = tuple((batch, length) for batch in (2, 4, 8) for length in (64, 128))
@@ -350,3 +351,50 @@ def test_csv_of_sizes_says_why_there_is_no_exponent() -> None:
     assert {(row["exponent"], row["reason"]) for row in rows} == {
         ("", "x[0] and x[1] are not told apart by these sets, or its time is 0")
     }
+
+
+# opportunities
+
+
+def slow_groups(*, launches: float = 1_000.0) -> ProfileRecord:
+    """Two groups of sizes on a GPU, each with one kernel that reaches half of its limit; the second takes four times as
+    long.
+    """
+    found = []
+    for key, length, time_ns in (("r1", 64, 20_000.0), ("r1.2", 128, 80_000.0)):
+        measured = steady(time_ns, timer="cupti")
+        nodes = [dataclasses.replace(node("relu", measured), symbolic=(("s1", "s2", "16"),), outputs=(spec(2, 4, 16),))]
+        moved = (Traffic(buffer="x", read_bytes=int(time_ns / 4)), Traffic(buffer="y", written_bytes=int(time_ns / 4)))
+        kernels = [kernel("triton_relu", measured, kind="triton", in_graph=measured, roles=(executes("relu"),))]
+        kernels = [dataclasses.replace(entry, traffic=moved) for entry in kernels]
+        ran = Side(
+            run=device_run([measured]), plain=measured, wall_ns=(time_ns + 10_000.0,) * 5, host_ns=(launches,) * 5
+        )
+        sized = group(key, 2, length)
+        found.append(
+            dataclasses.replace(
+                region(nodes, kernels, key=key, device="cuda:0", forward=ran), shapes_of=sized.shapes_of
+            )
+        )
+        found[-1] = dataclasses.replace(found[-1], inputs=sized.inputs, sizes=sized.sizes)
+    return profile(*found, timer="cupti", ceilings=ceilings(device="cuda:0", gb_per_s=1.0, launch_ns=1.0))
+
+
+def test_an_opportunity_of_several_groups_is_one_where_it_gives_most() -> None:
+    (far,) = (entry for entry in opportunities(slow_groups()) if entry.kind == "far from limit")
+    assert far.gain_ns == pytest.approx(50_000.0)
+    assert (far.region, far.count) == ("r1.2", 1)
+    assert far.note.startswith("at x[0]=2 x[1]=128, where it gives most of 2 groups of sizes; ")
+
+
+def test_a_late_host_is_told_once_for_all_groups() -> None:
+    record = slow_groups(launches=500_000.0)
+    (late,) = (entry for entry in opportunities(record) if entry.kind == "launch-bound")
+    assert late.region in ("r1", "r1.2")
+    text = graphbench.Profile(record).table()
+    (line,) = [line for line in text.splitlines() if line.startswith("host-bound:")]
+    assert line.startswith("host-bound: r1:")
+
+
+def test_a_report_of_groups_reads_as_agreed(golden: Callable[[str, str], None]) -> None:
+    golden(graphbench.Profile(six_groups()).table(), "table_sizes.txt")
