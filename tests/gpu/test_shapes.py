@@ -20,7 +20,7 @@ CASE = CASES["cuda"]
 @pytest.fixture(scope="module")
 def profile() -> Iterator[graphbench.Profile]:
     pytest.importorskip("transformers")
-    yield profile_of(CASE, "cuda", measure_ms=20.0, warmup_ms=5.0)
+    yield profile_of(CASE, "cuda", measure_ms=10.0, warmup_ms=5.0)
     graphbench.reset()
     torch.cuda.empty_cache()
 
