@@ -352,3 +352,9 @@ def test_a_late_host_is_told_once_for_all_groups() -> None:
 
 def test_a_report_of_groups_reads_as_agreed(golden: Callable[[str, str], None]) -> None:
     golden(graphbench.Profile(six_groups()).table(), "table_sizes.txt")
+
+
+def test_a_profile_of_groups_says_so_in_short() -> None:
+    assert repr(graphbench.Profile(six_groups())) == (
+        "<graphbench.Profile of Net: 1 region in 6 groups of sizes, 12 nodes>"
+    )
