@@ -245,5 +245,7 @@ class Profile:
     def __repr__(self) -> str:
         regions = self.record.regions
         nodes = sum(len(region.nodes) for region in regions)
-        held = f"{count_text(len(regions), 'region')}, {count_text(nodes, 'node')}"
+        graphs = count_text(sum(not region.shapes_of for region in regions), "region")
+        graphs += f" in {len(regions)} groups of sizes" if any(region.shapes_of for region in regions) else ""
+        held = f"{graphs}, {count_text(nodes, 'node')}"
         return f"<graphbench.Profile of {self.record.subject or 'a model'}: {held}>"

@@ -85,7 +85,7 @@ class _Place:
     @property
     def own_place(self) -> Hashable:
         """Where it is in its graph, whatever the sizes."""
-        return base_of(self.scene.region), tuple(kernel.key.partition("/")[2] for kernel in self.found.kernels)
+        return base_of(self.scene.region), tuple(kernel.key for kernel in self.found.kernels)
 
     def by_code(self) -> Hashable:
         """The same for places whose kernels are one piece of generated code; of library calls, for none but itself.

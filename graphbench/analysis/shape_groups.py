@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
+from graphbench.analysis.growth import Growth
 from graphbench.analysis.scaling import Scaling, scaled
+from graphbench.analysis.scaling_rows import NodeScaling
+from graphbench.analysis.shown import ShownRow
 from graphbench.analysis.size_groups import base_of, groups_of, size_names
 from graphbench.analysis.sizes import Axis
 from graphbench.records import TOLD_FIRST, ProfileRecord, RegionRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeRow(ShownRow):
+    """How one node, or its eager backward, grows with one size of its region, the others held.
+
+    `values` are those of the size in all groups. `growth` is `None` where the node says why.
+    """
+
+    node: NodeScaling
+    size: str
+    values: tuple[int, ...]
+    growth: Growth | None
+
+
+def size_rows(record: ProfileRecord) -> list[SizeRow]:
+    """Every node of every region that was measured with several groups of sizes, once for each size that changes."""
+    return [
+        SizeRow(node=row, size=axis.name, values=axis.values, growth=growth)
+        for found in by_size(record)
+        for row in found.rows
+        for axis, growth in zip_longest(found.axes, row.growths)
+    ]
 
 
 def by_size(record: ProfileRecord) -> list[Scaling]:

@@ -19,7 +19,7 @@ from graphbench.runs.series import is_series, read_series
 if TYPE_CHECKING:
     from graphbench.records import ProfileRecord
 
-TABLES: Final = ("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities")
+TABLES: Final = ("nodes", "fusions", "gaps", "places", "step", "breaks", "opportunities", "sizes")
 """What CSV can hold, by the name used on the command line."""
 
 

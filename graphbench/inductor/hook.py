@@ -14,10 +14,10 @@ import torch
 from torch import fx
 
 from graphbench.calls import callee, prototype
-from graphbench.inductor.joint import JointGraph
+from graphbench.inductor.joint import NESTED, JointGraph
 from graphbench.inductor.origins import Lineage, op_name, together
 from graphbench.inductor.partitions import noting_partitions
-from graphbench.inductor.refusals import Refusal, Refused, noting_refusals, operations_of
+from graphbench.inductor.refusals import Refusal, Refused, noting_refusals, operations_of, scheduled
 from graphbench.inductor.symbolic import SymbolicParts, known_size, moved_bytes
 from graphbench.probes.features import require
 from graphbench.provenance.claims import IrNode, KernelOrigins
@@ -107,7 +107,7 @@ def _irs(node_schedule: Any, is_extern: bool) -> list[AnnouncedIr]:
         return [AnnouncedIr(node_schedule, _arguments(node_schedule), None)]
     return [
         AnnouncedIr(entry.node, _reads(entry), _moved(entry), _symbolic_moved(entry))
-        for entry in node_schedule
+        for entry in scheduled(node_schedule)
         if _has_origins(entry)
     ]
 
@@ -326,7 +326,18 @@ def _bodies(graph: fx.Graph) -> dict[int, list[fx.Node]]:
         body = getattr(graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
         if isinstance(body, fx.GraphModule):
             found.setdefault(id(body.graph), []).extend(node.users)
-    return found
+    return {body: _same_body(calls, graph) for body, calls in found.items()}
+
+
+def _same_body(calls: list[fx.Node], graph: fx.Graph) -> list[fx.Node]:
+    """The calls and those of bodies that Inductor takes for the same, since they have one name.
+
+    Source: `torch._inductor.ir.InvokeSubgraph.create`, for which the second argument of the op is a body's identity,
+        torch 2.11, 2.13 and 2.14.
+    """
+    names = {call.args[1] for call in calls if op_name(call) == NESTED}
+    alike = [node for node in graph.nodes if op_name(node) == NESTED and node.args[1] in names]
+    return list(dict.fromkeys([*calls, *alike]))
 
 
 def _lineage(node: fx.Node, phase: Phase, joint: JointGraph, stood_in_for: Mapping[str, Lineage]) -> Lineage:

@@ -21,6 +21,9 @@ _SCALARS: Final = "_apply_tensorify_python_scalars"
 TANGENT = "tangents_"  # how AOTAutograd names what flows into a backward
 
 
+NESTED: Final = "invoke_subgraph"
+
+
 class JointGraph:
     """One region's graph of forward and backward as it was traced; without a backward, its forward graph.
 
@@ -55,6 +58,8 @@ class JointGraph:
 
         Source: `meta["seq_nr"]` and `meta["partitioner_tag"]` of AOTAutograd's joint graph, torch 2.11, 2.13 and 2.14.
         """
+        if self._is_inside(graph):
+            return
         self._forget()  # Inductor's passes see graphs inside a graph before it
         self._graphs.compare()
         backward: list[fx.Node] = []
@@ -83,6 +88,12 @@ class JointGraph:
                 if name in self._differentiates or name.startswith(TANGENT)
             ]
             self._n_results = gradients[0] if gradients else None
+
+    def _is_inside(self, graph: fx.Graph) -> bool:
+        """Whether a graph is the body of a `nested_compile_region`, which is shown by itself, also after the whole."""
+        names = {node.name for node in self._graphs.top.nodes if op_name(node) == NESTED}
+        found = {name for node in graph.nodes for name in self._graphs.lineage_of(node).sources}
+        return bool(found) and found <= names and not any(op_name(node) == NESTED for node in graph.nodes)
 
     def _traced_lineage(self, node: fx.Node) -> Lineage:
         """What a node's own meta data tells; of a node with a scalar made a tensor, what was noted of it."""

@@ -86,4 +86,12 @@ def operations_of(announced: Any, is_extern: bool) -> list[str]:
     if is_extern:
         name = getattr(announced, "operation_name", None)
         return [str(name)] if name else []
-    return [str(entry.get_name()) for entry in announced if hasattr(entry, "get_name")]
+    return [str(entry.get_name()) for entry in scheduled(announced) if hasattr(entry, "get_name")]
+
+
+def scheduled(announced: Iterable[Any]) -> list[Any]:
+    """What a kernel was announced for, one by one: a combo kernel is announced for what was fused before.
+
+    Source: `SIMDScheduling.codegen_combo_kernel`, `BaseSchedulerNode.get_nodes`, torch 2.11, 2.13 and 2.14.
+    """
+    return [node for entry in announced for node in (entry.get_nodes() if hasattr(entry, "get_nodes") else [entry])]

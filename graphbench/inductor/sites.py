@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -125,7 +126,7 @@ def all_kernels(kernels: Sequence[KernelOrigins], sites: Sequence[Site]) -> tupl
     """
     last_steps = {site.target: site for site in sites if site.reduces_workspace and site.target is not None}
     found: list[KernelOrigins] = []
-    for kernel in kernels:
+    for kernel in _parted(kernels, sites):
         split = [ir for ir in kernel.irs if ir.buffer in last_steps]
         parts = {ir.buffer: replace(ir, buffer=f"{ir.buffer} in parts", exact=None) for ir in split}
         found.append(replace(kernel, irs=tuple(parts.get(ir.buffer, ir) for ir in kernel.irs)))
@@ -137,6 +138,28 @@ def all_kernels(kernels: Sequence[KernelOrigins], sites: Sequence[Site]) -> tupl
         ]
     others = (site for site in sites if site.handle is None and not site.reduces_workspace)
     return (*found, *(KernelOrigins(site.key, is_extern=True, irs=(_written_by(site),)) for site in others))
+
+
+def _parted(kernels: Sequence[KernelOrigins], sites: Sequence[Site]) -> list[KernelOrigins]:
+    """Kernels with what each of them writes, where several were announced for all that they write together.
+
+    Ops over lists of tensors become one kernel for each size. Which buffers are a kernel's own, its call tells.
+
+    Source: `SIMDScheduling.codegen_combo_kernel`, torch 2.11, 2.13 and 2.14.
+    """
+    passed = {site.key: set(site.arguments) for site in sites}
+    announced = Counter(_buffers(kernel) for kernel in kernels if not kernel.is_extern)
+    found = []
+    for kernel in kernels:
+        known = passed.get(kernel.key, set())
+        own = tuple(ir for ir in kernel.irs if ir.buffer in known or not known.isdisjoint(ir.mutates))
+        is_part = not kernel.is_extern and announced[_buffers(kernel)] > 1 and own
+        found.append(replace(kernel, irs=own) if is_part else kernel)
+    return found
+
+
+def _buffers(kernel: KernelOrigins) -> tuple[str, ...]:
+    return tuple(ir.buffer for ir in kernel.irs)
 
 
 def _written_by(site: Site) -> IrNode:

@@ -62,6 +62,8 @@ FEATURES: Final[dict[FeatureName, Feature]] = {
             Probe("torch.SymInt", has=("node",)),
             Probe("torch._subclasses.fake_tensor.FakeTensor"),
             Probe("torch.fx.experimental.sym_node.SymNode", has=("hint", "has_hint", "expr", "is_nested_int")),
+            Probe("torch.utils._python_dispatch.is_traceable_wrapper_subclass", given=(1, ())),
+            Probe("torch._mkldnn"),
             Probe("torch.autocast_increment_nesting"),
             Probe("torch.autocast_decrement_nesting"),
             Probe("torch._C._functorch.get_dynamic_layer_stack_depth"),

@@ -21,10 +21,10 @@ class RenderOptions(TypedDict, total=False):
     """Options of `render`; each reporter takes some of them.
 
     `top` rows a table; `sort` key; `wide` for all columns; `width` of a line in characters; `table` for those that
-    render one table at a time: `nodes`, `fusions`, `gaps`, `places`, `step`, `breaks` or `opportunities`. `group_by`
-    (one of `analysis.group_by.GROUP_BY`) puts a table of groups in the place of nodes and fusions; `depth` cuts module
-    paths. `fold` (one of `analysis.fold_choice.FOLD_CHOICES`) makes repeated layers one row of nodes and fusions;
-    `blocks` draws bars and samples of block elements beside the numbers. `metric` of an overlay: one of
+    render one table at a time: `nodes`, `fusions`, `gaps`, `places`, `step`, `breaks`, `opportunities` or `sizes`.
+    `group_by` (one of `analysis.group_by.GROUP_BY`) puts a table of groups in the place of nodes and fusions; `depth`
+    cuts module paths. `fold` (one of `analysis.fold_choice.FOLD_CHOICES`) makes repeated layers one row of nodes and
+    fusions; `blocks` draws bars and samples of block elements beside the numbers. `metric` of an overlay: one of
     `graph.overlay.METRICS`. `select`: shell-style patterns of the nodes that a picture shows.
     """
 

@@ -8,7 +8,7 @@ from graphbench.analysis.scaling import Scaling
 from graphbench.analysis.scaling_rows import NodeScaling
 from graphbench.report.grid import build, draw_lines
 from graphbench.report.scaling_columns import node_columns, time_keys
-from graphbench.report.scaling_table import by_last, headlines, legend, set_lines
+from graphbench.report.scaling_table import by_last, headlines, legend, size_lines
 
 
 def by_size_lines(found: Scaling, *, top: int, width: int) -> list[str]:
@@ -38,5 +38,5 @@ def by_size_title(found: Scaling, shown: Sequence[NodeScaling], rows: Sequence[N
 
 
 def by_size_notes(found: Scaling) -> list[str]:
-    """What grows fastest, what the groups are and what the columns mean."""
-    return [*headlines(found), *set_lines(found), *legend(found)]
+    """What grows fastest and what the columns mean; which group is which, the report says above."""
+    return [*headlines(found), *size_lines(found), *legend(found)]

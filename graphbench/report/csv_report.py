@@ -10,6 +10,7 @@ from graphbench.analysis.fusion import all_fusion_rows
 from graphbench.analysis.gaps import gap_rows
 from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.places import place_rows
+from graphbench.analysis.shape_groups import size_rows
 from graphbench.analysis.step_parts import step_parts
 from graphbench.analysis.views import node_rows, sort_rows
 from graphbench.errors import UsageError
@@ -23,6 +24,7 @@ from graphbench.report.gaps_table import GAP_COLUMNS
 from graphbench.report.groups_table import GROUP_COLUMNS, checked_grouping, shown_groups
 from graphbench.report.node_columns import NODE_COLUMNS, node_sort_keys
 from graphbench.report.opportunities_table import OPPORTUNITY_COLUMNS
+from graphbench.report.size_columns import SIZE_COLUMNS
 from graphbench.report.step_table import PLACE_COLUMNS, STEP_COLUMNS
 from graphbench.report.values import Value, plain_value
 
@@ -31,12 +33,12 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT")
 
-_OTHER_TABLES = ("gaps", "places", "step", "breaks", "opportunities")
+_OTHER_TABLES = ("gaps", "places", "step", "breaks", "opportunities", "sizes")
 _FORMULA_STARTS = tuple("=+-@＝＋－＠")  # the wide ones too, which some spreadsheets take for the others
 
 
 class CsvReporter:
-    """One table as CSV: `table="nodes"` (default), `fusions`, `gaps`, `places`, `step`, `breaks` or `opportunities`.
+    """One table as CSV: `table="nodes"` (default), `fusions`, `gaps`, `places`, `step`, `breaks`, or another.
 
     With `group_by` groups. Also takes `top` and `sort`.
     """
@@ -67,6 +69,8 @@ class CsvReporter:
             return csv_text(FUSION_COLUMNS, sort_rows(all_fusion_rows(record), keys, sort, top))
         if table == "opportunities":
             return csv_text(OPPORTUNITY_COLUMNS, opportunities(record)[:top])
+        if table == "sizes":
+            return csv_text(SIZE_COLUMNS, size_rows(record)[:top])
         if table in _OTHER_TABLES:
             return _step_table(record, table, sort, top)
         known = ", ".join(("nodes", "fusions", *_OTHER_TABLES))

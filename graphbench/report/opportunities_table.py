@@ -11,6 +11,7 @@ from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.opportunity import Opportunity
 from graphbench.analysis.payoff import PayOff, pay_offs, whole_pay_off
 from graphbench.analysis.roofline import NO_CEILINGS
+from graphbench.analysis.size_groups import has_groups
 from graphbench.analysis.views import source_text
 from graphbench.plaintext import clean
 from graphbench.records import ProfileRecord
@@ -144,9 +145,11 @@ def pay_off_lines(record: ProfileRecord) -> list[str]:
     whole = whole_pay_off(record)
     if whole is None:
         return []
-    many = pay_offs(record) if sum(region.status == "ok" for region in record.regions) > 1 else []
+    found = pay_offs(record)
+    many = found if len(found) > 1 else []
     took = "compiling" if whole.compile_ns is None else f"compiling took {format_duration(whole.compile_ns, digits=3)}"
-    lines = [f"{took}{' in all' if many else ''}: {_answer(whole, each=bool(many))}"]
+    each = "a call of each group of sizes" if has_groups(record) else "a call of each region" if many else "a call"
+    lines = [f"{took}{' in all' if many else ''}: {_answer(whole, each)}"]
     others: dict[str, list[str]] = {}
     for entry in many:
         if entry.calls is None and entry.reason != whole.reason:
@@ -154,12 +157,11 @@ def pay_off_lines(record: ProfileRecord) -> list[str]:
     return lines + [f"compiling {names_text(regions)}: {clean(reason)}" for reason, regions in others.items()]
 
 
-def _answer(found: PayOff, *, each: bool) -> str:
+def _answer(found: PayOff, each: str) -> str:
     if found.calls is None:
         known = None not in (found.compile_ns, found.eager_ns, found.compiled_ns)
         eager, compiled = (format_duration(time_ns, digits=3) for time_ns in (found.eager_ns, found.compiled_ns))
         return f"{found.reason}{f' (wall: {eager} eager, {compiled} compiled)' if known else ''}"
-    what = "a call of each region" if each else "a call"
     calls = math.ceil(found.calls)
     times = f"{calls:,} call{'s' if calls > 1 else ''}"
-    return f"{what} saves {format_duration(found.saved_ns, digits=3)} of wall time, paid after {times}"
+    return f"{each} saves {format_duration(found.saved_ns, digits=3)} of wall time, paid after {times}"

@@ -89,8 +89,8 @@ def headlines(found: Scaling) -> list[str]:
     return told or ["what grows fastest is not known: no node with a share of 5 % has an exponent that means its work"]
 
 
-def set_lines(found: Scaling) -> list[str]:
-    """What n is, and what each set was."""
+def size_lines(found: Scaling) -> list[str]:
+    """What n is, or which sizes change."""
     if found.others:
         lines = [
             f"sets: {' × '.join(axis.name for axis in found.axes)}; one fit over all sets gives each its exponent, the "
@@ -106,8 +106,13 @@ def set_lines(found: Scaling) -> list[str]:
         lines.append("sets that differ in other dimensions have a line of their own, all of one slope")
     if found.symbols:
         lines.append(f"in specs: {', '.join(f'{symbol} is {name}' for symbol, name in found.symbols)}")
+    return lines
+
+
+def set_lines(found: Scaling) -> list[str]:
+    """What n is, and what each set was."""
     named = zip(set_names(found), found.labels, found.inputs, strict=True)
-    return lines + [
+    return size_lines(found) + [
         f"{name}: {label}{f' ({inputs})' if inputs not in ('', label) else ''}" for name, label, inputs in named
     ]
 

@@ -7,6 +7,7 @@ import functools
 
 from graphbench.analysis.diff import Diff, diff
 from graphbench.analysis.scaling import Scaling, scaling
+from graphbench.analysis.shape_groups import by_size
 from graphbench.records import InputRecord, ProfileRecord
 from graphbench.report.html.diff_page import diff_page
 from graphbench.report.html.render import render_page
@@ -14,6 +15,7 @@ from graphbench.report.html.reporter import HtmlReporter
 from graphbench.report.html.scaling_page import scaling_page
 from tests.factories import executes, kernel, node, profile, region, spec, steady
 from tests.recorded import recorded_profile
+from tests.size_samples import six_groups
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -78,12 +80,17 @@ def grown() -> Scaling:
 
 @functools.cache
 def page_of(name: str) -> str:
-    """The HTML of `recorded`, `hostile`, `many`, `compared` or `grown`."""
+    """The HTML of `recorded`, `hostile`, `many`, `compared`, `grown`; of groups of `sizes`, and of these alone."""
     if name == "compared":
         return render_page(diff_page(compared()))
     if name == "grown":
         return render_page(scaling_page(grown()))
-    return HtmlReporter().render({"recorded": recorded, "hostile": hostile, "many": many}[name]())
+    if name == "grown_sizes":
+        return render_page(scaling_page(by_size(six_groups())[0]))
+    records = {"recorded": recorded, "hostile": hostile, "many": many, "sizes": six_groups}
+    return HtmlReporter().render(records[name]())
 
 
-ALL = ("recorded", "hostile", "compared", "grown")
+ALL = ("recorded", "hostile", "compared", "grown", "sizes", "grown_sizes")
+UNTOUCHED = ("recorded", "sizes", "grown_sizes")
+"""Those in which no name is hostile."""

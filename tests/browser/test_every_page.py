@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.opened import OpenedPage, PageOpener
-from tests.browser.samples import ALL, HOSTILE, page_of
+from tests.browser.samples import ALL, HOSTILE, UNTOUCHED, page_of
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -71,7 +71,7 @@ def test_no_page_is_wider_than_the_screen(seen: OpenedPage) -> None:
 
 
 def test_markup_in_names_is_shown_as_text_and_never_runs(seen: OpenedPage, name: str) -> None:
-    assert (HOSTILE in seen.texts("#nodes-table tbody th, #nodes tbody th")) == (name != "recorded")
+    assert (HOSTILE in seen.texts("#nodes-table tbody th, #nodes tbody th")) == (name not in UNTOUCHED)
     own = {"", "application/json", "text/plain"}
     types = seen.script("return [...document.querySelectorAll('script')].map((one) => one.type)")
     assert set(types) <= own

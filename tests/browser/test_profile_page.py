@@ -18,6 +18,7 @@ from graphbench.report.html.render import render_page
 from graphbench.report.html.reporter import HtmlReporter
 from graphbench.report.node_columns import node_sort_keys
 from tests.browser.opened import OpenedPage, PageOpener
+from tests.browser.samples import page_of
 from tests.factories import executes, kernel, node, profile, region
 from tests.recorded import recorded_profile
 
@@ -360,3 +361,18 @@ def test_a_point_of_a_picture_selects_its_row(page: OpenedPage, record: ProfileR
     identity = kernel_id(record.regions[0], record.regions[0].kernels[0])
     page.script("document.dispatchEvent(new CustomEvent('graphbench:select', { detail: arguments[0] }))", identity)
     open_row(page, identity)
+
+
+def test_a_node_by_size_shows_its_row_with_an_exponent_a_size(open_page: PageOpener) -> None:
+    page = open_page(page_of("sizes"))
+    (header, first) = page.script(
+        """
+        const table = document.querySelector('[data-table="by-size-r1"]');
+        const cells = (row) => [...row.cells].map((cell) => cell.innerText.split("\\n")[0].trim());
+        return [cells(table.querySelector("thead tr")), cells(table.querySelector("tbody tr"))];
+        """
+    )
+    named = dict(zip(header, first, strict=True))
+    assert named["node"] == "project"
+    exponents = [value for name, value in named.items() if name.startswith("grows as")]
+    assert exponents == ["1.00 ±0.00", "1.00"]

@@ -8,8 +8,8 @@ from graphbench.analysis.summary import is_owned
 from graphbench.provenance.claims import RUN_GRAPHS
 from graphbench.records import KernelRecord, PostGradNode, RegionRecord
 
-SIZES = ("operator.", "_operator.", "math.", "torch.sym_")
-"""How calls begin that compute with sizes: the host's work, and no kernel's."""
+SIZES = ("operator.", "_operator.", "math.", "torch.sym_", "torch.ops.aten._assert_")
+"""How calls begin that compute with sizes or check them: the host's work, and no kernel's."""
 
 
 def unowned(kernels: Iterable[KernelRecord]) -> list[str]:

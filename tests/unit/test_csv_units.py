@@ -24,6 +24,7 @@ from graphbench.report.groups_table import GROUP_COLUMNS
 from graphbench.report.node_columns import NODE_COLUMNS
 from graphbench.report.opportunities_table import OPPORTUNITY_COLUMNS
 from graphbench.report.scaling_columns import group_columns, node_columns, total_columns
+from graphbench.report.size_columns import SIZE_COLUMNS
 from graphbench.report.step_table import PLACE_COLUMNS, STEP_COLUMNS
 from tests.factories import node, profile, region, spec
 
@@ -37,6 +38,7 @@ TABLES: dict[str, Sequence[Column[Any]]] = {
     "breaks": BREAK_COLUMNS,
     "opportunities": OPPORTUNITY_COLUMNS,
     "groups": GROUP_COLUMNS,
+    "sizes": SIZE_COLUMNS,
     "diff totals": TOTAL_COLUMNS,
     "diff nodes": DIFF_COLUMNS,
     "diff fusions": FUSION_DIFF_COLUMNS,
@@ -55,6 +57,7 @@ COUNTS = {
     *("n_kernels", "n_kernels_min", "n_kernels_max", "launches", "rows", "ops", "syncs", "layers", "nodes", "kernels"),
     *("one_call_n_kernels", "one_call_n_kernels_min", "one_call_n_kernels_max", "missing", "unlimited", "uncounted"),
     *("num_warps", "num_stages", "spills", "stream", "left_out", "exponent", "exponent_error", "exponent_at_last"),
+    "groups",
 }
 
 

@@ -77,6 +77,7 @@ def measuring(monkeypatch: pytest.MonkeyPatch) -> Iterator[Measuring]:
     module.Job, module.measure_job, module.pick_device = SimpleNamespace, found.measure_job, lambda asked: "cpu"
     monkeypatch.setitem(sys.modules, "graphbench.cli.execute", module)
     monkeypatch.setattr("graphbench.api.reset", lambda: None)
+    monkeypatch.setattr("graphbench.cli.run.require", lambda *names: None)
     before = "torch" in sys.modules  # by other tests of this process
     yield found
     assert ("torch" in sys.modules) == before

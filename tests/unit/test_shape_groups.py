@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-from collections.abc import Sequence
+import io
+from collections.abc import Callable
 
 import pytest
 
@@ -11,61 +13,19 @@ import graphbench
 from graphbench.analysis.diff import diff
 from graphbench.analysis.diff_regions import pair_regions
 from graphbench.analysis.growth import growths
+from graphbench.analysis.opportunities import opportunities
 from graphbench.analysis.payoff import pay_offs, whole_pay_off
 from graphbench.analysis.recompiles import recompile_rows
 from graphbench.analysis.shape_groups import by_size
 from graphbench.analysis.shapes import call_texts
 from graphbench.analysis.size_groups import groups_of, heaviest, size_names, sizes_text
 from graphbench.analysis.views import node_rows, outputs_text, symbolic_text
-from graphbench.records import InputRecord, ProfileRecord, RegionRecord, Side
+from graphbench.records import InputRecord, ProfileRecord, Side, Traffic
+from graphbench.report import REPORTERS
 from graphbench.report.markdown import MarkdownReporter
 from graphbench.step_records import Recompile
-from tests.factories import ceilings, node, profile, region, spec, steady
-
-US = 1000.0
-SETS = tuple((batch, length) for batch in (2, 4, 8) for length in (64, 128))
-
-
-def called_with(batch: int, length: int) -> tuple[InputRecord, ...]:
-    """What Dynamo hands to a graph of any sizes: the sizes, the tensor that has them, a weight."""
-    return (
-        InputRecord(name="s1", source="L['x'].size()[0]", kind="value", value=batch, symbolic=("s1",)),
-        InputRecord(name="s2", source="L['x'].size()[1]", kind="value", value=length, symbolic=("s2",)),
-        InputRecord(
-            name="l_x_", source="L['x']", kind="tensor", spec=spec(batch, length, 16), symbolic=("s1", "s2", "16")
-        ),
-        InputRecord(name="w", source="L['self'].w", kind="parameter", spec=spec(16, 16)),
-    )
-
-
-def group(key: str, batch: int, length: int, base: str = "r1", **changes: object) -> RegionRecord:
-    """Attention, which grows as the square of the length, and a linear layer; both as the batch."""
-    attend = dataclasses.replace(
-        node("attend", steady(0.02 * US * batch * length**2 / 64), op_type="scaled_dot_product_attention"),
-        outputs=(spec(batch, length, 16),),
-        symbolic=(("s1", "s2", "16"),),
-    )
-    project = node("project", steady(US * batch * length), op_type="linear")
-    found = region(
-        [attend, project],
-        key=key,
-        eager=Side(plain=steady(9 * US * batch * length)),
-        forward=Side(plain=steady(3 * US * batch * length), compile_ns=None if key != base else 10**9),
-    )
-    return dataclasses.replace(
-        found,
-        inputs=called_with(batch, length),
-        sizes=(("s1", batch), ("s2", length)),
-        shapes_of="" if key == base else base,
-        calls=batch,
-        **changes,  # type: ignore[arg-type]
-    )
-
-
-def six_groups(sets: Sequence[tuple[int, int]] = SETS) -> ProfileRecord:
-    """A profile of one graph on several sets."""
-    keys = ["r1", *(f"r1.{number}" for number in range(2, len(sets) + 1))]
-    return profile(*(group(key, *sizes) for key, sizes in zip(keys, sets, strict=True)))
+from tests.factories import ceilings, device_run, executes, kernel, node, profile, region, spec, steady
+from tests.size_samples import SETS, US, called_with, group, six_groups
 
 
 def test_two_sizes_have_the_exponents_of_one_fit() -> None:
@@ -173,7 +133,6 @@ def test_nodes_are_shown_once_with_a_column_a_group() -> None:
     (row,) = [line for line in table.splitlines() if line.startswith("attend ")]
     assert row.split()[-3:] == ["~1.00", "±0.00", "~2.00"]
     assert "in specs: s1 is x[0], s2 is x[1]" in table
-    assert "8×128: r1.6 (x=8x128x16)" in table
     nodes = text[text.index("Nodes, isolated") : text.index("Nodes by size")]
     assert len([line for line in nodes.splitlines() if line.startswith("attend")]) == 1
 
@@ -208,6 +167,7 @@ def test_markdown_and_the_page_have_the_table() -> None:
 
 def test_a_result_has_a_csv_a_page_and_data() -> None:
     (found,) = graphbench.Profile(six_groups()).by_size()
+    assert "8×128: r1.6 (x=8x128x16)" in str(found)
     header, first = found.csv().splitlines()[:2]
     cells = dict(zip(header.split(","), first.replace('"f32[s1,s2,16]"', "spec").split(","), strict=True))
     assert cells["name"] == "attend"
@@ -326,3 +286,75 @@ def test_sizes_of_another_number_of_dimensions_change_nothing() -> None:
     assert outputs_text((spec(-1, 4),), (("u0",),)) == "f32[-1,4]"
     assert outputs_text((spec(2, 4),), ()) == "f32[2,4]"
     assert symbolic_text((spec(2, 4),), ()) == ""
+
+
+def test_csv_of_sizes_has_a_row_for_every_node_and_size() -> None:
+    rows = list(csv.DictReader(io.StringIO(REPORTERS["csv"].render(six_groups(), table="sizes"))))
+    found = {(row["name"], row["size"]): round(float(row["exponent"]), 3) for row in rows}
+    assert found == {
+        ("attend", "x[0]"): 1.0,
+        ("attend", "x[1]"): 2.0,
+        ("project", "x[0]"): 1.0,
+        ("project", "x[1]"): 1.0,
+    }
+    assert (rows[0]["region"], rows[0]["values"], rows[0]["groups"]) == ("r1", "2 4 8", "6")
+    assert REPORTERS["csv"].render(profile(group("r1", 2, 64)), table="sizes").count("\n") == 1
+
+
+def test_csv_of_sizes_says_why_there_is_no_exponent() -> None:
+    record = six_groups([(2, 64), (4, 128)])
+    rows = list(csv.DictReader(io.StringIO(REPORTERS["csv"].render(record, table="sizes"))))
+    assert {(row["exponent"], row["reason"]) for row in rows} == {
+        ("", "x[0] and x[1] are not told apart by these sets, or its time is 0")
+    }
+
+
+# opportunities
+
+
+def slow_groups(*, launches: float = 1_000.0) -> ProfileRecord:
+    """Two groups of sizes on a GPU, each with a kernel at half of its limit; the second takes four times as long."""
+    found = []
+    for key, length, time_ns in (("r1", 64, 20_000.0), ("r1.2", 128, 80_000.0)):
+        measured = steady(time_ns, timer="cupti")
+        nodes = [dataclasses.replace(node("relu", measured), symbolic=(("s1", "s2", "16"),), outputs=(spec(2, 4, 16),))]
+        moved = (Traffic(buffer="x", read_bytes=int(time_ns / 4)), Traffic(buffer="y", written_bytes=int(time_ns / 4)))
+        kernels = [kernel("triton_relu", measured, kind="triton", in_graph=measured, roles=(executes("relu"),))]
+        kernels = [dataclasses.replace(entry, traffic=moved) for entry in kernels]
+        ran = Side(
+            run=device_run([measured]), plain=measured, wall_ns=(time_ns + 10_000.0,) * 5, host_ns=(launches,) * 5
+        )
+        sized = group(key, 2, length)
+        found.append(
+            dataclasses.replace(
+                region(nodes, kernels, key=key, device="cuda:0", forward=ran), shapes_of=sized.shapes_of
+            )
+        )
+        found[-1] = dataclasses.replace(found[-1], inputs=sized.inputs, sizes=sized.sizes)
+    return profile(*found, timer="cupti", ceilings=ceilings(device="cuda:0", gb_per_s=1.0, launch_ns=1.0))
+
+
+def test_an_opportunity_of_several_groups_is_one_where_it_gives_most() -> None:
+    (far,) = (entry for entry in opportunities(slow_groups()) if entry.kind == "far from limit")
+    assert far.gain_ns == pytest.approx(50_000.0)
+    assert (far.region, far.count) == ("r1.2", 1)
+    assert far.note.startswith("at x[0]=2 x[1]=128, where it gives most of 2 groups of sizes; ")
+
+
+def test_a_late_host_is_told_once_for_all_groups() -> None:
+    record = slow_groups(launches=500_000.0)
+    (late,) = (entry for entry in opportunities(record) if entry.kind == "launch-bound")
+    assert late.region in ("r1", "r1.2")
+    text = graphbench.Profile(record).table()
+    (line,) = [line for line in text.splitlines() if line.startswith("host-bound:")]
+    assert line.startswith("host-bound: r1:")
+
+
+def test_a_report_of_groups_reads_as_agreed(golden: Callable[[str, str], None]) -> None:
+    golden(graphbench.Profile(six_groups()).table(), "table_sizes.txt")
+
+
+def test_a_profile_of_groups_says_so_in_short() -> None:
+    assert repr(graphbench.Profile(six_groups())) == (
+        "<graphbench.Profile of Net: 1 region in 6 groups of sizes, 12 nodes>"
+    )

@@ -5,7 +5,7 @@
   const { data, Table } = graphbench;
 
   graphbench.tables = data.tables.map((entry) => new Table(entry));
-  graphbench.oneRegion = !Object.keys(data.details).some((id) => /^r[1-9]\d*\//.test(id));
+  graphbench.oneRegion = !Object.keys(data.details).some((id) => /^r(?!0\/)\d[\d.]*\//.test(id));
 
   const homes = new Map();
   for (const table of graphbench.tables) {
