@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from graphbench.analysis.stats import quantile
+from graphbench.condition_records import Policy
 from graphbench.errors import AttributionError, GraphbenchError, TimingError, raised_by
 from graphbench.measurements import NOT_MEASURED, Measurement, ValuePolicy
 from graphbench.measuring.options import Timers
-from graphbench.records import Policy, Side
+from graphbench.records import Side
 from graphbench.runs.entries import SideRow
 from graphbench.tensors import device_allocations
 from graphbench.timing import loop
