@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 ActivityKind = Literal["kernel", "copy", "memset"]
+# How notes of a region begin that tell what became of the CUDA graphs that were asked for.
+NO_GRAPHS = "CUDA graphs were asked for and not used"
+OUTSIDE_GRAPHS = "outside of CUDA graphs"
+REPLAY_MOVED = "kernels take another time under replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

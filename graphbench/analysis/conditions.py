@@ -8,6 +8,7 @@ from typing import Final
 
 from graphbench.analysis.clocks import median_sm_mhz
 from graphbench.analysis.diff_regions import Pair
+from graphbench.analysis.graph_replays import launched_otherwise
 from graphbench.condition_records import Ceiling
 from graphbench.errors import first_line
 from graphbench.records import TOLD_FIRST, ProfileRecord, RegionRecord
@@ -23,7 +24,7 @@ _FIRST: Final = ("torch", "gpu", "driver", "cuda", "triton")
 
 
 def findings(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
-    """Why the times may differ though nothing else does: other devices, other clocks."""
+    """Why the times may differ though nothing else does: other devices, other clocks, kernels launched otherwise."""
     devices = other_device(before, after)
     if devices is not None:
         yield f"another device: {devices[0]} before, {devices[1]} after: no row is called faster or slower"
@@ -37,6 +38,8 @@ def findings(before: ProfileRecord, after: ProfileRecord) -> Iterator[str]:
     if (locks[0] is None) != (locks[1] is None):
         which, mhz = ("before", locks[0]) if locks[1] is None else ("after", locks[1])
         yield f"the SM clock was locked only {which}, to {mhz} MHz: measure both with it locked, or neither"
+    if devices is None:
+        yield from launched_otherwise(before, after)
 
 
 def environment(before: ProfileRecord, after: ProfileRecord) -> Iterator[tuple[str, str, str]]:

@@ -8,8 +8,10 @@ from typing import Final
 from graphbench.analysis.break_costs import break_rows
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.gaps import GapRow, gap_rows, known_sum
+from graphbench.analysis.graph_replays import not_used
 from graphbench.analysis.opportunity import Opportunity, Scene
 from graphbench.analysis.step_time import SideTime, StepTime
+from graphbench.device_records import NO_GRAPHS
 from graphbench.records import Phase, ProfileRecord
 from graphbench.step_records import StepRecord
 from graphbench.units import count_text, format_duration
@@ -47,6 +49,7 @@ def _launches(scene: Scene, phase: Phase, side: SideTime, waited_ns: float) -> O
         for kernel in kernels
         if (scene.digest.median(kernel.isolated, "host_ns") or 0.0) > (scene.digest.median(kernel.isolated) or 0.0)
     ]
+    longer = f"{len(late)} of {count_text(len(kernels), 'kernel')} take longer to issue than to run"
     return Opportunity(
         kind="launch-bound",
         what=f"the host takes {format_duration(side.host_ns)} for {format_duration(side.device_ns)} of the device",
@@ -58,8 +61,14 @@ def _launches(scene: Scene, phase: Phase, side: SideTime, waited_ns: float) -> O
         phase=phase,
         kernels=tuple(kernel.key for kernel in late),
         source=scene.region.location,
-        note=f"{len(late)} of {count_text(len(kernels), 'kernel')} take longer to issue than to run; {GRAPHS}",
+        note=f"{longer}; {_graphs(scene, phase)}",
     )
+
+
+def _graphs(scene: Scene, phase: Phase) -> str:
+    """What CUDA graphs would do, or why those that were asked for are not there."""
+    why = next((why for of, why in not_used(scene.region) if of == phase), "")
+    return f"{NO_GRAPHS}: {why}" if why else GRAPHS
 
 
 def idle_step(step: StepTime) -> Iterator[Opportunity]:

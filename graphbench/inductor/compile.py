@@ -50,7 +50,8 @@ class CompiledGraph:
     the very one that it lowered. `fault` says why its kernels could not be mapped. `vanished` are the fates of Dynamo
     nodes that a forward graph no longer names. `refusals` are pairs of kernels that the scheduler would not fuse, and
     why. `compile_ns` is the time that Inductor took. `prepared` is its `wrapper.Wrapper`, once somebody asked for it.
-    `symbolic` is what depends on the sizes of a call, where it takes any.
+    `symbolic` is what depends on the sizes of a call, where it takes any. `outside` are the kernels that Inductor says
+    cannot be in a CUDA graph, by their key, and why.
 
     Source: `torch._inductor.compile_fx._InProcessFxCompile.codegen_and_compile` changes the graph in place, and nothing
     changes it afterwards, torch 2.11, 2.13 and 2.14.
@@ -68,6 +69,8 @@ class CompiledGraph:
     compile_ns: int | None = None
     prepared: Any = None
     symbolic: SymbolicParts | None = None
+    asked_for_cuda_graphs: bool = False
+    outside: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +239,7 @@ def compile_region(
     from torch._inductor import compile_fx, config
 
     unmapped = why_not("mapping")
+    wants_graphs = bool(options.patches.get("triton.cudagraphs", config.triton.cudagraphs))
     joint = JointGraph(DynamoGraphs.of(gm))
     measurable = _measurable()
     if not unmapped:
@@ -252,7 +256,7 @@ def compile_region(
             on_graph(CompiledGraph(phase, None, compile_ns=compile_ns))
             return artifact
         found = _mapped(phase, artifact, emitted, inner_gm, joint)
-        found.compile_ns = compile_ns
+        found.compile_ns, found.asked_for_cuda_graphs, found.outside = compile_ns, wants_graphs, emitted.outside()
         on_graph(found)
         return artifact
 

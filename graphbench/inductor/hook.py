@@ -16,6 +16,7 @@ from torch import fx
 from graphbench.calls import callee, prototype
 from graphbench.inductor.joint import NESTED, JointGraph
 from graphbench.inductor.origins import Lineage, op_name, together
+from graphbench.inductor.partitions import noting_partitions
 from graphbench.inductor.refusals import Refusal, Refused, noting_refusals, operations_of, scheduled
 from graphbench.inductor.symbolic import SymbolicParts, known_size, moved_bytes
 from graphbench.probes.features import require
@@ -43,16 +44,23 @@ class Emitted:
     """What the scheduler announced while one graph was compiled. Holds FX node objects; short-lived.
 
     Per kernel: its key, whether it is an extern call, and its IR nodes, each with the buffers that it reads and the
-    bytes that it moves. `fault` says what could not be read; `refused` which fusions the scheduler did not make.
+    bytes that it moves. `fault` says what could not be read; `refused` which fusions the scheduler did not make,
+    `parted` which operations it keeps out of CUDA graphs, and why.
     """
 
     fault: str = ""
     refused: Refused = field(default_factory=Refused)
+    parted: dict[str, str] = field(default_factory=dict)
     kernels: list[tuple[str, bool, list[AnnouncedIr]]] = field(default_factory=list)
 
     def refusals(self) -> tuple[Refusal, ...]:
         """The refused fusions between kernels that were made."""
         return self.refused.between_kernels()
+
+    def outside(self) -> dict[str, str]:
+        """Why kernels cannot be in a CUDA graph, by their key; the others can."""
+        made_of = self.refused.kernel_of
+        return {made_of[operation]: why for operation, why in self.parted.items() if operation in made_of}
 
 
 @contextlib.contextmanager
@@ -88,6 +96,7 @@ def listening() -> Iterator[Emitted]:
 
     with contextlib.ExitStack() as undo:
         emitted.refused = undo.enter_context(noting_refusals())
+        emitted.parted = undo.enter_context(noting_partitions())
         for module in modules:
             undo.enter_context(replaced(module, HOOK, announce))
         yield emitted

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from torch._inductor.output_code import CompiledFxGraph
 
 from graphbench.errors import ProvenanceError
 from graphbench.inductor.compile import CompiledGraph
+from graphbench.inductor.cuda_graphs import called_instead, is_wrapped, partitions
 from graphbench.inductor.sites import HOOK_NAME, RUNNER, CppArguments, Site, cpp_arguments, instrument
 from graphbench.probes.features import require
 from graphbench.put_back import put_back, replaced
@@ -96,7 +96,7 @@ def labelled(wrapper: Wrapper, on_kernel: KernelHook) -> Iterator[None]:
         return on_kernel(wrapper.sites[site], function, args, kwargs)
 
     with contextlib.ExitStack() as undo:
-        if uses_cuda_graphs(wrapper.graph):
+        if is_wrapped(wrapper.graph):
             undo.enter_context(_uncaptured(wrapper, hook))
         else:
             undo.enter_context(_hooked(wrapper, hook))
@@ -160,26 +160,14 @@ def _swaps(call: FunctionType, namespace: Mapping[str, Any]) -> tuple[Swap, ...]
     return tuple(swaps)
 
 
-def uses_cuda_graphs(graph: CompiledGraph) -> bool:
-    """Whether Inductor put CUDA graphs around this graph's kernels.
-
-    Source: `CompiledFxGraph.fx_kwargs["cudagraphs"]` and `.disabled_cudagraphs_reason`, torch 2.13.
-    """
-    cudagraphs = graph.artifact.fx_kwargs.get("cudagraphs")
-    return bool(getattr(cudagraphs, "value", cudagraphs)) and graph.artifact.disabled_cudagraphs_reason is None
-
-
 @contextlib.contextmanager
 def _uncaptured(wrapper: Wrapper, hook: Callable[..., Any]) -> Iterator[None]:
     """Put a fresh runner, instrumented and uncaptured, in place of the callable that replays CUDA graphs."""
     namespace = dict(wrapper.namespace)
     exec(compile(instrument(wrapper.source).definitions, namespace["__file__"], "exec"), namespace)
     namespace[HOOK_NAME] = hook
-    partitions = sorted(
-        (name for name in namespace if re.fullmatch(r"partition_\d+", name)), key=lambda name: int(name[10:])
-    )
-    runner = namespace["Runner"](partitions=[namespace[name] for name in partitions])
-    with replaced(wrapper.graph.artifact, "current_callable", runner.call):
+    runner = namespace["Runner"](partitions=partitions(namespace))
+    with called_instead(wrapper.graph, runner.call):
         yield
 
 

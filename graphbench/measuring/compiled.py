@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from threading import get_ident
@@ -11,9 +11,11 @@ from typing import Any
 import torch
 
 from graphbench.conservation import post_grad_row
-from graphbench.device_records import TritonConfig
+from graphbench.device_records import NO_GRAPHS, OUTSIDE_GRAPHS, TritonConfig
 from graphbench.inductor import wrapper as wrappers
 from graphbench.inductor.compile import CompiledGraph
+from graphbench.inductor.cuda_graphs import not_used
+from graphbench.inductor.partitions import lines_outside
 from graphbench.inductor.sites import Site, all_kernels
 from graphbench.inductor.triton_config import triton_config
 from graphbench.isolate.compare import compare_tensors, how_different
@@ -82,6 +84,21 @@ class CompiledSide:
     def rows(self) -> list[str]:
         """Keys of all kernel calls in the wrapper."""
         return [self.row(site) for site in self.wrapper.sites]
+
+    def outside_graphs(self) -> frozenset[str]:
+        """Keys of the kernel calls that are in none of the parts that Inductor makes CUDA graphs of."""
+        lines = {site.line: self.row(site) for site in self.wrapper.sites if site.line is not None}
+        return frozenset(lines[line] for line in lines_outside(self.wrapper.source, lines))
+
+    def graph_notes(self) -> Iterator[str]:
+        """What to know of its CUDA graphs, if any were asked for: that there are none, or what is outside of them."""
+        phase, why = self.graph.phase, not_used(self.graph)
+        if why:
+            yield f"{NO_GRAPHS}: {phase}: {why}"
+        elif self.graph.asked_for_cuda_graphs and (outside := self.outside_graphs()):
+            whys = {self.graph.outside.get(site.key, "") for site in self.wrapper.sites if self.row(site) in outside}
+            told = ", ".join(sorted(whys - {""})) or "Inductor does not say why"
+            yield f"{OUTSIDE_GRAPHS}: {phase}: {', '.join(sorted(outside))} ({told})"
 
     def labelling(self, label: Label) -> AbstractContextManager[None]:
         """While inside, every kernel call of this graph by the calling thread goes under its label."""

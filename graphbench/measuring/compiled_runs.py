@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from graphbench.execution.backward import Backward, edges_of
-from graphbench.execution.replay import shadow
-from graphbench.inductor import wrapper as wrappers
+from graphbench.execution.replay import Storages, shadow
+from graphbench.inductor import cuda_graphs
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.opaque import OpaqueSide
 from graphbench.measuring.runs import Label, WholeRun
@@ -21,7 +21,8 @@ def forward_run(region: Region, label: Label, side: AnySide | None) -> WholeRun:
     """The compiled forward, exactly as a call of the model would run it."""
     capture = region.capture
     assert capture is not None
-    run = WholeRun(f"{region.key} forward", str(capture.device), lambda: shadow(capture.values), region.compiled_call)
+    values, kept = capture.values, _kept(side)
+    run = WholeRun(f"{region.key} forward", str(capture.device), lambda: shadow(values, kept), region.compiled_call)
     if isinstance(side, OpaqueSide):
         row = side.row
         run.body = lambda args: label.call(row, lambda: region.compiled_call(args))
@@ -39,10 +40,11 @@ def backward_run(region: Region, label: Label, side: AnySide) -> WholeRun:
         assert pending is not None
         return label.call(side.row, pending.run) if isinstance(side, OpaqueSide) else pending.run()
 
+    kept = _kept(side)
     run = WholeRun(
         f"{region.key} backward",
         str(capture.device),
-        lambda: pending_backward(region),
+        lambda: pending_backward(region, kept),
         body,
         values="synthetic",  # its tangents are random
         follows_forward=True,
@@ -54,13 +56,22 @@ def backward_run(region: Region, label: Label, side: AnySide) -> WholeRun:
 
 def _label_kernels(run: WholeRun, label: Label, side: CompiledSide) -> None:
     run.instrumented = lambda: side.labelling(label)
-    run.replays_graphs = wrappers.uses_cuda_graphs(side.graph)
+    run.replays_graphs = cuda_graphs.replays(side.graph)
+    if run.replays_graphs:
+        run.uncaptured = lambda: cuda_graphs.passed_by(side.graph)
+        run.outside = side.outside_graphs()
 
 
-def pending_backward(region: Region) -> Backward | None:
+def _kept(side: AnySide | None) -> Storages | None:
+    """Where copies of what is mutated stay, if CUDA graphs may be replayed on them."""
+    asked = isinstance(side, CompiledSide) and side.graph.asked_for_cuda_graphs
+    return {} if asked else None
+
+
+def pending_backward(region: Region, kept: Storages | None = None) -> Backward | None:
     """Run the forward on fresh arguments and return its backward, or `None` when there is none."""
     capture = region.capture
     assert capture is not None
-    args = shadow(capture.values)
+    args = shadow(capture.values, kept)
     edges = edges_of(args) if torch.is_grad_enabled() else []
     return Backward.of_run(region.compiled_call(args), edges)

@@ -72,6 +72,10 @@ class OpaqueSide:
             return [node.name for node in compute]
         return [node.name for node in compute if any(output.requires_grad for output in node.outputs)]
 
+    def graph_notes(self) -> tuple[str, ...]:
+        """Nothing of Inductor's CUDA graphs."""
+        return ()
+
     def refusals(self) -> tuple[FusionRefusal, ...]:
         """No scheduler told."""
         return ()

@@ -132,6 +132,7 @@ class _Measuring:
             book.known(skipped(region, CUT_SHORT))
         for side in self.sides.values():
             side.recall(book.units)
+            self.notes += side.graph_notes()
         if region.groups.ungrouped:
             self.notes.append(ungrouped_note(region))
         self.isolator = unit = Isolator(

@@ -9,17 +9,20 @@ from typing import Any
 
 import torch
 
+from graphbench.analysis.graph_replays import moved_rows
 from graphbench.analysis.stats import quantile
 from graphbench.condition_records import Policy
+from graphbench.device_records import REPLAY_MOVED
 from graphbench.errors import AttributionError, GraphbenchError, TimingError, raised_by
 from graphbench.measurements import NOT_MEASURED, Measurement, ValuePolicy
 from graphbench.measuring.options import Timers
-from graphbench.records import Side
+from graphbench.records import Side, UncapturedRun
 from graphbench.runs.entries import SideRow
 from graphbench.tensors import device_allocations
 from graphbench.timing import loop
 from graphbench.timing.base import Recording, Session, SplitsReplays
 from graphbench.timing.host import host_times
+from graphbench.units import format_duration
 
 MOST_RUNS = 50
 WALL_WARMUPS = 3
@@ -30,8 +33,9 @@ class WholeRun:
     """A `timing.loop.Unit` over a whole run: `setup` makes fresh arguments, `body` runs on what it returned.
 
     `instrumented` is entered around the labelled runs, for what must be in place while labels are taken. A run that
-    `replays_graphs` is labelled without CUDA graphs; its replays are then split over the same rows. Where the `setup`
-    of a backward runs its forward, it `follows_forward`.
+    `replays_graphs` is labelled without CUDA graphs; its replays are then split over the same rows, of which those
+    `outside` are in no graph. Inside of `uncaptured` it runs without. Where the `setup` of a backward runs its forward,
+    it `follows_forward`.
     """
 
     name: str
@@ -40,6 +44,8 @@ class WholeRun:
     body: Callable[[Any], Any]
     instrumented: Callable[[], AbstractContextManager[None]] = nullcontext
     replays_graphs: bool = False
+    uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext
+    outside: frozenset[str] = frozenset()
     may_launch_nothing: bool = True
     needs_restore: bool = True
     values: ValuePolicy = "captured"
@@ -117,16 +123,46 @@ def undisturbed(run: WholeRun, timers: Timers, policy: Policy) -> Side:
     """Wall and host times of a run before any instrument is opened: CUPTI, once used, slows the launches that follow.
 
     Returns:
-        A side with `wall_ns` and `host_ns`, or with the reason why the run failed.
+        A side with `wall_ns` and `host_ns`, and with those of the run `uncaptured` where it replays CUDA graphs; or
+        with the reason why the run failed.
     """
     try:
-        host_times(timers.running, run, WALL_WARMUPS)
-        _, (typical_ns,) = host_times(timers.running, run, 1)
-        n_runs = policy.repeat or _budgeted(typical_ns, policy)
-        host_ns, wall_ns = host_times(timers.running, run, n_runs)
+        host_ns, wall_ns = _undisturbed(run, timers, policy)
     except GraphbenchError as error:
         return Side(reason=error.message)
-    return Side(wall_ns=wall_ns, host_ns=host_ns)
+    side = Side(wall_ns=wall_ns, host_ns=host_ns)
+    if not run.replays_graphs:
+        return side
+    try:
+        with run.uncaptured():
+            host_ns, wall_ns = _undisturbed(run, timers, policy)
+        _undisturbed(run, timers, replace(policy, repeat=1))  # what follows finds the graphs in use again
+    except GraphbenchError as error:
+        return replace(side, uncaptured=_failed(error))
+    return replace(side, uncaptured=UncapturedRun(wall_ns=wall_ns, host_ns=host_ns))
+
+
+def _undisturbed(run: WholeRun, timers: Timers, policy: Policy) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Host and wall times of a run that is warm."""
+    host_times(timers.running, run, WALL_WARMUPS)
+    _, (typical_ns,) = host_times(timers.running, run, 1)
+    return host_times(timers.running, run, policy.repeat or _budgeted(typical_ns, policy))
+
+
+def _failed(error: GraphbenchError) -> UncapturedRun:
+    return UncapturedRun(plain=Measurement(status="failed", reason=error.message))
+
+
+def _without_graphs(side: Side, run: WholeRun, timers: Timers, policy: Policy) -> Side:
+    """A side whose `uncaptured` run has been timed as a whole, in the state in which its replays were."""
+    if side.uncaptured is None or not side.uncaptured.wall_ns:
+        return side
+    try:
+        with run.uncaptured():
+            plain = loop.measure(timers.running, run, policy, values=run.values, whole=True, clocks=timers.clocks)
+    except GraphbenchError as error:
+        return replace(side, uncaptured=_failed(error))
+    return replace(side, uncaptured=replace(side.uncaptured, plain=plain))
 
 
 def measure_side(
@@ -158,6 +194,7 @@ def measure_side(
         plain = loop.measure(timers.running, run, policy, values=run.values, whole=True, clocks=timers.clocks)
     except GraphbenchError as error:
         return MeasuredSide.failed(side, error.message)
+    side = _without_graphs(side, run, timers, policy)
     n_runs = policy.repeat or _budgeted(quantile(side.wall_ns, 0.5), policy)
 
     def body(session: Session) -> None:
@@ -177,16 +214,34 @@ def measure_side(
             recording = timers.running.record(body)
         nodes = None
         if run.replays_graphs:
-            recording, nodes = _replayed(run, recording, n_runs, timers, notes)
+            labelled = recording
+            recording, nodes = _replayed(run, labelled, n_runs, timers, notes)
         notes += [note for note in recording.notes if note not in notes]
         totals = loop.run_record(recording, n_runs)
-        found = loop.in_graph(
-            recording, rows(), n_runs, timer=timers.running.name, cache=timers.running.cache, values=run.values
-        )
+        found = _in_graph(recording, rows(), n_runs, run, timers)
+        if nodes is not None:
+            notes += _moved(run, _in_graph(labelled, rows(), n_runs, run, timers), found)
     except GraphbenchError as error:
         return MeasuredSide(replace(side, reason=error.message, plain=plain))
     calls = {row: samples[0].calls for row, samples in recording.rows.items() if 0 in samples}
     return MeasuredSide(replace(side, run=totals, plain=plain, graph_nodes=nodes), found, calls)
+
+
+def _in_graph(
+    recording: Recording, rows: list[str], n_runs: int, run: WholeRun, timers: Timers
+) -> dict[str, Measurement]:
+    timer = timers.running
+    return loop.in_graph(recording, rows, n_runs, timer=timer.name, cache=timer.cache, values=run.values)
+
+
+def _moved(run: WholeRun, without: Mapping[str, Measurement], replayed: Mapping[str, Measurement]) -> list[str]:
+    """A note that names the rows which make the kernels of replays take another time, where they do."""
+    rows = moved_rows(without, replayed)
+    told = [
+        f"{row.row} {format_duration(row.without_ns)} one by one, {format_duration(row.replayed_ns)} replayed"
+        for row in rows
+    ]
+    return [f"{REPLAY_MOVED}: {run.name}: {', '.join(told)}"] if rows else []
 
 
 def _replayed(
@@ -196,6 +251,7 @@ def _replayed(
 
     When they cannot be split, the labelled run serves, and a note says why.
     """
+    order = tuple(work._replace(in_graph=work.row not in run.outside) for work in labelled.order)
 
     def body(session: Session) -> None:
         if not isinstance(session, SplitsReplays):
@@ -203,12 +259,12 @@ def _replayed(
         for sample in range(n_runs):
             with session.preparation():
                 run.prepare()
-            with session.window(sample), session.replay(sample, labelled.order):
+            with session.window(sample), session.replay(sample, order):
                 result = run.run()
             del result
 
     try:
-        return timers.running.record(body), len(labelled.order)
+        return timers.running.record(body), sum(work.in_graph for work in order)
     except TimingError as error:
         notes.append(f"{run.name}: in-graph times are of runs without CUDA graphs, since {error.message}")
         return labelled, None

@@ -17,6 +17,7 @@ from graphbench.bench_protocol import BENCH
 from graphbench.measurements import EVENT_TIMERS, Comparison, TimerName
 from graphbench.plaintext import clean
 from graphbench.records import BY_HAND, TOLD_FIRST, ProfileRecord
+from graphbench.report.cuda_graph_lines import graph_lines, unused_lines
 from graphbench.report.names import shorten_kernel
 from graphbench.report.step_lines import nothing_compiled_line, step_lines, verdict_lines
 from graphbench.step_records import FOREIGN_GRAPHS
@@ -130,10 +131,12 @@ def finding_lines(
         return [*told, *_ops(summary), *mismatch_lines(summary.mismatches), *not_measured_lines(summary.not_measured)]
     return [
         *told,
+        *unused_lines(record),
         *([nothing_compiled_line(record)] if eager_only else []),
         *size_lines(record),
         *(verdict_lines(step, compiled=not eager_only and not _has_foreign_graphs(record)) if step else ()),
         *_host_bound(record, summary),
+        *graph_lines(record),
         *mismatch_lines(summary.mismatches),
         *fusion,
         *([] if eager_only else [f"coverage: {coverage_text(summary.coverage, timer)}"]),
@@ -277,6 +280,7 @@ def _clocks(counts: ClockCounts) -> Iterator[str]:
 def _host_bound(record: ProfileRecord, summary: ProfileSummary) -> Iterator[str]:
     """Of the groups of sizes of a graph, the one whose host is behind most."""
     bound = [region for region in summary.regions if region.host_bound]
+    replaying = {region.key for region in record.regions if region.forward.graph_nodes is not None}
     if bound:
         late = worst(
             record,
@@ -286,8 +290,9 @@ def _host_bound(record: ProfileRecord, summary: ProfileSummary) -> Iterator[str]
         )
         for region in late:
             host, device = region.times.forward_host_ns, region.times.plain_forward_ns
+            what = "launching its CUDA graphs" if region.region in replaying else "issuing its kernels"
             yield (
-                f"host-bound: {region.region}: issuing its kernels takes {format_duration(host)}, the device needs "
+                f"host-bound: {region.region}: {what} takes {format_duration(host)}, the device needs "
                 f"{format_duration(device)}: fusing them further will not make it faster"
             )
 

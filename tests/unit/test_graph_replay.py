@@ -116,3 +116,31 @@ def test_a_replay_that_ran_nothing_is_refused_not_forgotten(replayed: list[int])
     work = [node for sample in replayed for node in replay(at=1000 * (sample + 1), correlation=70 + sample)]
     with pytest.raises(AttributionError, match="ran 0 nodes, the labelled run without graphs 3 kernels"):
         attribute(work, {70: 1, 71: 2}, owners)
+
+
+BETWEEN = (LaunchedWork("a", "gemm"), LaunchedWork("c", "copy", in_graph=False), LaunchedWork("b", "gemm"))
+
+
+def parted() -> list[Activity]:
+    """Two graphs with a copy between them, and a copy of the input before the first, of the same name."""
+    return [
+        node("copy", 0, 900, length=3, correlation=60),
+        node("gemm", FIRST, 1000, correlation=70),
+        node("copy", 0, 1020, length=7, correlation=80),
+        node("gemm", SECOND, 1040, correlation=90),
+    ]
+
+
+def test_a_kernel_between_two_graphs_has_its_row_and_is_not_the_copy_of_an_input() -> None:
+    split = split_replay(parted()[::-1], BETWEEN)
+    assert {row: [work.start_ns for work in found] for row, found in split.rows.items()} == {
+        "a": [1000],
+        "c": [1020],
+        "b": [1040],
+    }
+    assert [work.start_ns for work in split.beside] == [900]
+
+
+def test_what_should_run_between_two_graphs_and_does_not_is_refused_by_name() -> None:
+    with pytest.raises(AttributionError, match="copy of c did not run outside of the CUDA graphs"):
+        split_replay([work for work in parted() if work.start_ns != 1020], BETWEEN)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from graphbench.analysis.fusion_totals import AtLimit
+from graphbench.analysis.graph_replays import graph_replays
 from graphbench.analysis.roofline import OVER
 from graphbench.analysis.totals import BeforeAfter
 from graphbench.measurements import TimerName
@@ -90,6 +91,7 @@ def _tiles(found: Findings) -> Iterator[Tile]:
         yield _at_limit(found.fusion.at_limit)
     if found.compiled:
         yield _coverage(found)
+    yield from _graphs(found)
     if found.opportunities:
         first = found.opportunities[0]
         value = format_percent(first.part) if first.part is not None else format_duration(first.gain_ns)
@@ -98,6 +100,16 @@ def _tiles(found: Findings) -> Iterator[Tile]:
         breaks = sum(entry.count for entry in found.record.breaks)
         recompiles = count_text(len(found.record.recompiles), "recompile")
         yield Tile(label="graph breaks", value=str(breaks), note=recompiles)
+
+
+def _graphs(found: Findings) -> Iterator[Tile]:
+    """What replaying CUDA graphs leaves of the time to issue; of several graphs, of all together."""
+    hosts = [replay.host for replay in graph_replays(found.record)]
+    known = [(host.replayed, host.without) for host in hosts if host.replayed is not None and host.without is not None]
+    if known and len(known) == len(hosts):
+        replayed_ns, without_ns = (sum(column) for column in zip(*known, strict=True))
+        note = f"to issue what is replayed as CUDA graphs, instead of {format_duration(without_ns)}"
+        yield Tile(label="issuing takes", value=format_duration(replayed_ns), note=note)
 
 
 def _at_limit(limit: AtLimit) -> Tile:
