@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from graphbench.condition_records import Ambient, Ceiling, Environment, Policy
 from graphbench.device_records import TritonConfig
 from graphbench.measurements import (
     NOT_MEASURED,
-    CacheState,
     Comparison,
     JsonValue,
     Measurement,
@@ -20,15 +20,12 @@ from graphbench.measurements import (
     SourceLine,
     Status,
     TensorSpec,
-    TimerName,
-    ValuePolicy,
 )
 from graphbench.step_records import GraphBreak, Recompile, StepRecord
 
 Phase = Literal["forward", "backward"]
 NodeKind = Literal["compute", "view", "state", "host"]
 KernelKind = Literal["triton", "template", "extern", "fallback", "custom", "user-triton", "cpp", "collective", "opaque"]
-CeilingKind = Literal["copy", "read", "write", "matmul", "launch"]
 Role = Literal["executes", "recomputes", "contributes", "prepares", "differentiates"]
 FateKind = Literal[
     "fused", "kernel", "split", "view", "folded", "merged", "rewritten", "dead", "eager", "opaque", "unknown"
@@ -254,32 +251,6 @@ class InputRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AutocastState:
-    """Autocast of one device type when the region was called."""
-
-    device_type: str
-    enabled: bool
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ambient:
-    """Global state that changes what an op does; recorded per region, restored in every replay."""
-
-    grad_enabled: bool
-    inference_mode: bool
-    autocast: tuple[AutocastState, ...]
-    autocast_cache: bool
-    default_dtype: str
-    fp32_precision: tuple[tuple[str, str], ...]
-    deterministic: bool
-    deterministic_warn_only: bool
-    sdpa_backends: tuple[str, ...]
-    flags: tuple[tuple[str, bool], ...]
-    num_threads: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RegionRecord:
     """One compiled Dynamo graph: `key` is `r0`, `r1`, ...; `compile_id` Dynamo's `frame/recompile`.
 
@@ -319,78 +290,6 @@ class RegionRecord:
     peak_node: str | None = None
     peak_bytes: int | None = None
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
-    """What the numbers were made on. `options` are the Inductor options in force."""
-
-    torch: str
-    python: str
-    platform: str
-    cpu: str
-    num_threads: int
-    triton: str | None = None
-    cuda: str | None = None
-    driver: str | None = None
-    libcupti: str | None = None
-    gpu: str | None = None
-    gpu_l2_bytes: int | None = None
-    gpu_memory_bytes: int | None = None
-    sm_clock_mhz: int | None = None
-    stamp_grain_ns: int | None = None
-    options: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
-    """The most that a device was seen to do, measured on it, never taken from a data sheet.
-
-    `value` is in bytes per second (`copy` counts what is read and what is written, `read` and `write` one of the two),
-    FLOP per second (`matmul`, in `arithmetic`: a dtype, or `tf32`) or nanoseconds (`launch`: the shortest time that any
-    kernel takes on the device). `within_bytes`: reached by work that moves at most so much, with a warm cache; `None`
-    for work that no cache holds. `measured` is when; `cached` says that it was not in this run. `how` tells the work.
-    """
-
-    device: str
-    kind: CeilingKind
-    value: float
-    measured: str
-    arithmetic: str = ""
-    within_bytes: int | None = None
-    cached: bool = False
-    how: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """How it was measured. Budgets in milliseconds; `min_samples`/`max_samples` clamp what they allow.
-
-    `noise`: go on sampling until the median is known to this part of itself, or `noise_ms` are up. `batch`: so many
-    copies of a tiny unit are also timed back to back. `lock_gpu_clock_mhz`: the SM clock was locked to this.
-    `memory_budget_bytes`: what copies might take; `None` for what was free. Only rows that match `select` and not
-    `exclude` were isolated, and only regions of `only_regions` measured, where these are given. `max_seconds`: a rough
-    pass over everything, then what mattered most was measured again until that time was up.
-    """
-
-    timer: TimerName
-    cache: CacheState
-    values: ValuePolicy
-    warmup_ms: float = 25.0
-    measure_ms: float = 100.0
-    min_samples: int = 10
-    max_samples: int = 200
-    warmup: int | None = None
-    repeat: int | None = None
-    noise: float | None = None
-    noise_ms: float = 1000.0
-    batch: int | None = None
-    lock_gpu_clock_mhz: int | None = None
-    memory_budget_bytes: int | None = None
-    select: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    only_regions: tuple[str, ...] = ()
-    max_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,14 @@ import torch
 from torch import fx
 
 from graphbench.capture import ambient, graphs
+from graphbench.condition_records import Ambient
 from graphbench.errors import CaptureError
 from graphbench.execution.replay import CapturedInput, Geometry
 from graphbench.execution.spill import Spilled, captured_bytes, spill
 from graphbench.inductor.compile import BackendOptions, CompiledGraph
 from graphbench.inductor.symbolic import for_sizes
 from graphbench.measurements import SourceLine, TensorSpec
-from graphbench.records import Ambient, InputRecord, NodeRecord
+from graphbench.records import InputRecord, NodeRecord
 from graphbench.symbolic import SizeInput, is_symbolic, size_inputs
 from graphbench.tensors import device_of, has_storage, spec_of, tensors_of
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from graphbench.condition_records import Ceiling
 from graphbench.measurements import Measurement, TensorSpec
-from graphbench.records import (
-    Ceiling,
-    Fate,
-    InputRecord,
-    KernelRecord,
-    NodeRecord,
-    PostGradNode,
-    ProfileRecord,
-    Side,
-)
+from graphbench.records import Fate, InputRecord, KernelRecord, NodeRecord, PostGradNode, ProfileRecord, Side
 from tests.factories import (
     ceilings,
     device_run,

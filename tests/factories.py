@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from graphbench.condition_records import Ceiling, Environment, Policy
 from graphbench.document import SCHEMA_VERSION
 from graphbench.measurements import Comparison, Measurement, RunRecord, Samples, SourceLine, TensorSpec, TimerName, Work
 from graphbench.records import (
-    Ceiling,
-    Environment,
     Fate,
     KernelKind,
     KernelRecord,
@@ -17,7 +16,6 @@ from graphbench.records import (
     NodeRecord,
     NodeRole,
     Phase,
-    Policy,
     PostGradNode,
     ProfileRecord,
     RegionRecord,

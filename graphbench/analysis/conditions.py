@@ -9,8 +9,9 @@ from typing import Final
 from graphbench.analysis.clocks import median_sm_mhz
 from graphbench.analysis.diff_regions import Pair
 from graphbench.analysis.graph_replays import launched_otherwise
+from graphbench.condition_records import Ceiling
 from graphbench.errors import first_line
-from graphbench.records import TOLD_FIRST, Ceiling, ProfileRecord, RegionRecord
+from graphbench.records import TOLD_FIRST, ProfileRecord, RegionRecord
 from graphbench.units import count_text, format_duration, format_number
 
 ESTIMATED: Final = "stamp_grain_ns"

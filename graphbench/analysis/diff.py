@@ -13,9 +13,10 @@ from graphbench.analysis.diff_rule import Rule
 from graphbench.analysis.diff_totals import DiffTotal, totals
 from graphbench.analysis.digest import Digest
 from graphbench.analysis.views import verdict_grain_ns
+from graphbench.condition_records import Ceiling
 from graphbench.errors import UsageError
 from graphbench.measurements import TimerName
-from graphbench.records import Ceiling, ProfileRecord
+from graphbench.records import ProfileRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from graphbench.analysis.costs import NO_FORMULA, Cost
+from graphbench.condition_records import Ceiling
 from graphbench.measurements import CacheState
-from graphbench.records import Ceiling
 
 Bound = Literal["memory", "compute", "latency", "launch"]
 OVER: Final = 1.005

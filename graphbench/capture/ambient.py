@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from graphbench.condition_records import Ambient, AutocastState
 from graphbench.put_back import put_back
-from graphbench.records import Ambient, AutocastState
 
 FLAGS = {
     "cudnn.enabled": (torch.backends.cudnn, "enabled"),

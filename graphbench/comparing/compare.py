@@ -18,13 +18,13 @@ from graphbench.comparing.snapshot import Snapshot
 from graphbench.comparing.surroundings import Generators, GlobalState
 from graphbench.comparing.table import ImplementationTable
 from graphbench.comparing.trial import Trial, Trials
+from graphbench.condition_records import Policy
 from graphbench.errors import first_line
 from graphbench.measurements import Measurement
 from graphbench.measuring.environment import CpuWatch, environment, stamp_grain
 from graphbench.measuring.locking import clock_lock
 from graphbench.measuring.options import Timers, policy_of, timers_for
 from graphbench.options import MeasureOptions
-from graphbench.records import Policy
 from graphbench.tensors import device_named
 from graphbench.timing.clocks import NoClocks
 

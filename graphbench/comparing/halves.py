@@ -12,9 +12,9 @@ import torch
 from graphbench.comparing.snapshot import Snapshot
 from graphbench.comparing.surroundings import Generators, GlobalState
 from graphbench.comparing.trial import Trial, raised
+from graphbench.condition_records import Policy
 from graphbench.errors import GraphbenchError, OffThreadLaunchError
 from graphbench.measurements import Measurement
-from graphbench.records import Policy
 from graphbench.timing import loop
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource

@@ -9,9 +9,9 @@ from typing import Any
 
 from graphbench.analysis.stats import median_noise
 from graphbench.analysis.warning_kinds import CLOCK, COARSE, DRIFT, NOISY, THROTTLED, UNSTABLE, VOID, warning_kind
+from graphbench.condition_records import Policy
 from graphbench.errors import TimingError
 from graphbench.measurements import Measurement, Samples
-from graphbench.records import Policy
 from graphbench.timing import rows
 from graphbench.timing.clocks import clock_warnings
 

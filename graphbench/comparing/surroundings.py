@@ -9,8 +9,8 @@ from dataclasses import fields
 import torch
 
 from graphbench.capture import ambient
+from graphbench.condition_records import Ambient, AutocastState
 from graphbench.isolate.bench_unit import RngState
-from graphbench.records import Ambient, AutocastState
 
 
 class GlobalState:

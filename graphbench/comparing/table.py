@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphbench.analysis.implementations import ImplementationRow
-from graphbench.records import Environment, Policy
+from graphbench.condition_records import Environment, Policy
 from graphbench.report.cells import Grid
 from graphbench.report.compare_table import implementation_parts
 from graphbench.report.grid import text_of

@@ -330,10 +330,9 @@ def _bodies(graph: fx.Graph) -> dict[int, list[fx.Node]]:
 
 
 def _same_body(calls: list[fx.Node], graph: fx.Graph) -> list[fx.Node]:
-    """The calls and those of bodies that Inductor takes for the same, since they have one name.
+    """The calls and those of bodies of the same name, which is lowered once and called for all.
 
-    Source: `torch._inductor.ir.InvokeSubgraph.create`, for which the second argument of the op is a body's identity,
-        torch 2.11, 2.13 and 2.14.
+    Source: `torch.ops.higher_order.invoke_subgraph`, whose second argument is that name, torch 2.11, 2.13 and 2.14.
     """
     names = {call.args[1] for call in calls if op_name(call) == NESTED}
     alike = [node for node in graph.nodes if op_name(node) == NESTED and node.args[1] in names]

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
+from graphbench.condition_records import Policy
 from graphbench.isolate.costs import Span, counting
 from graphbench.measurements import Measurement, ValuePolicy, Work
 from graphbench.measuring.custom_calls import CustomCall
 from graphbench.measuring.kept_values import body_indexes
-from graphbench.records import Policy
 from graphbench.tensors import shares_storage, tensor_version, tensors_of
 
 UNDEFINED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}

@@ -14,6 +14,7 @@ import torch
 
 from graphbench.analysis.stats import quantile
 from graphbench.arguments import check_type
+from graphbench.condition_records import Ceiling, CeilingKind, Environment
 from graphbench.errors import GraphbenchError, UsageError
 from graphbench.files import CACHE_VARIABLE, cache_folder, read_bounded, write_whole
 from graphbench.isolate.bench_unit import RngState
@@ -22,7 +23,7 @@ from graphbench.measuring.environment import CpuWatch
 from graphbench.memory import available_bytes
 from graphbench.options import MeasureOptions
 from graphbench.put_back import put_back
-from graphbench.records import Ceiling, CeilingKind, Environment, RegionRecord
+from graphbench.records import RegionRecord
 from graphbench.timing.base import Timer
 from graphbench.timing.ceilings import find_ceilings
 

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from graphbench.analysis.grain import stamp_grain_ns
+from graphbench.condition_records import Environment
 from graphbench.errors import TimingError
 from graphbench.measuring.options import Timers
-from graphbench.records import SHARED_CPU_NOTE, Environment
+from graphbench.records import SHARED_CPU_NOTE
 from graphbench.timing import cupti_setup
 from graphbench.timing.base import Session as TimerSession
 from graphbench.timing.base import Timer

@@ -12,6 +12,7 @@ import torch
 from graphbench.analysis.device import BATCH_BELOW_NS
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import NO_BATCH
+from graphbench.condition_records import Policy
 from graphbench.errors import DoesNotFitError, GraphbenchError, IsolationError, RaisedError, first_line
 from graphbench.execution.backward import backward_on_this_thread
 from graphbench.isolate.backward_unit import BackwardUnit
@@ -28,7 +29,7 @@ from graphbench.measuring.options import Timers
 from graphbench.measuring.spending import TIME_UP, Key, Purse
 from graphbench.measuring.unit_sizes import backward_bytes, unit_bytes
 from graphbench.memory import MemoryBudget, forget, is_out_of_memory
-from graphbench.records import NOT_SELECTED, Policy
+from graphbench.records import NOT_SELECTED
 from graphbench.runs.entries import UnitKind, UnitRow, WorkKind
 from graphbench.runs.ledger import Book, Ledger
 from graphbench.timing import loop

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from graphbench.condition_records import Policy
 from graphbench.measuring.guard import Guard
 from graphbench.measuring.options import Timers
 from graphbench.measuring.spending import Purse, rough_side
-from graphbench.records import Policy
 
 Tick = Callable[[], None]
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from graphbench.capture import ambient
+from graphbench.condition_records import Ambient, Policy
 from graphbench.document import SCHEMA_VERSION
 from graphbench.measuring.apart import apart
 from graphbench.measuring.ceilings import asked_ceilings
@@ -29,7 +30,7 @@ from graphbench.models.op_calls import function_of, import_modules
 from graphbench.models.oplist import OpEntry, OpList, refuse_unknown_ops
 from graphbench.options import MeasureOptions
 from graphbench.probes.features import torch_notes
-from graphbench.records import OP_LIST_REGION, Ambient, Policy, ProfileRecord, RegionRecord
+from graphbench.records import OP_LIST_REGION, ProfileRecord, RegionRecord
 from graphbench.runs.entries import Conditions
 from graphbench.runs.ledger import Ledger
 from graphbench.session import Session

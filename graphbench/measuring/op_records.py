@@ -8,21 +8,13 @@ from dataclasses import replace
 import torch
 
 from graphbench.capture import ambient
+from graphbench.condition_records import Ambient, AutocastState
 from graphbench.measurements import JsonValue, Measurement, SourceLine, TensorSpec
 from graphbench.measuring.runs import unmeasured
 from graphbench.models.op_state import OpState
 from graphbench.models.op_tensors import STORAGE, TensorEntry
 from graphbench.models.oplist import MEASURED_DEVICE, METHOD, OpEntry, OpList
-from graphbench.records import (
-    OP_LIST_SIDE,
-    Ambient,
-    AutocastState,
-    Fate,
-    InputRecord,
-    NodeRecord,
-    RegionRecord,
-    Side,
-)
+from graphbench.records import OP_LIST_SIDE, Fate, InputRecord, NodeRecord, RegionRecord, Side
 from graphbench.runs.partial import CUT_SHORT
 from graphbench.torch_names import op_name
 

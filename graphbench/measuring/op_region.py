@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from graphbench.capture import ambient
+from graphbench.condition_records import Policy
 from graphbench.errors import ContextLostError, DoesNotFitError, GraphbenchError, first_line
 from graphbench.measurements import Measurement, TensorSpec
 from graphbench.measuring.calls import Call
@@ -19,7 +20,7 @@ from graphbench.measuring.runs import unmeasured
 from graphbench.measuring.spending import TIME_UP, Key, Purse
 from graphbench.models.op_calls import BuiltOp, build_op, tensor_bytes
 from graphbench.models.oplist import OpEntry
-from graphbench.records import NOT_SELECTED, NodeKind, NodeRecord, Policy, RegionRecord
+from graphbench.records import NOT_SELECTED, NodeKind, NodeRecord, RegionRecord
 from graphbench.runs.entries import MeasuredRegion
 from graphbench.tensors import spec_of, tensors_of
 

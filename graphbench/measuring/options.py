@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import torch
 
+from graphbench.condition_records import Policy
 from graphbench.errors import UsageError
 from graphbench.options import MeasureOptions
 from graphbench.probes.features import require
-from graphbench.records import Policy
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, NoClocks, clock_source
 from graphbench.timing.events import EventTimer

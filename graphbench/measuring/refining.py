@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from graphbench.condition_records import Policy
 from graphbench.errors import GraphbenchError, JournalError, first_line
 from graphbench.measuring.progress import Progress
 from graphbench.measuring.spending import TIME_UP, Key, Purse, affordable, worth_again
-from graphbench.records import Policy, RegionRecord
+from graphbench.records import RegionRecord
 from graphbench.runs.entries import STEP, MeasuredRegion
 from graphbench.runs.ledger import Ledger
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from graphbench.capture import ambient
+from graphbench.condition_records import Policy
 from graphbench.errors import CaptureError, ContextLostError, GraphbenchError
 from graphbench.isolate.compare import compare_trees
 from graphbench.measurements import Comparison
@@ -34,7 +35,7 @@ from graphbench.measuring.unmeasured_region import (
     ungrouped_note,
     with_fates,
 )
-from graphbench.records import KernelRecord, NodeRecord, Policy, RegionRecord, Side
+from graphbench.records import KernelRecord, NodeRecord, RegionRecord, Side
 from graphbench.regions import Region
 from graphbench.runs.entries import SideRow
 from graphbench.runs.ledger import Book

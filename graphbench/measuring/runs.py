@@ -11,11 +11,12 @@ import torch
 
 from graphbench.analysis.graph_replays import moved_rows
 from graphbench.analysis.stats import quantile
+from graphbench.condition_records import Policy
 from graphbench.device_records import REPLAY_MOVED
 from graphbench.errors import AttributionError, GraphbenchError, TimingError, raised_by
 from graphbench.measurements import NOT_MEASURED, Measurement, ValuePolicy
 from graphbench.measuring.options import Timers
-from graphbench.records import Policy, Side, UncapturedRun
+from graphbench.records import Side, UncapturedRun
 from graphbench.runs.entries import SideRow
 from graphbench.tensors import device_allocations
 from graphbench.timing import loop

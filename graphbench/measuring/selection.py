@@ -8,10 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from graphbench.analysis.matching import folded, is_meant, unmatched
+from graphbench.condition_records import Policy
 from graphbench.conservation import post_grad_row
 from graphbench.errors import UsageError
 from graphbench.measurements import SourceLine
-from graphbench.records import KernelRecord, NodeRecord, Policy, PostGradNode
+from graphbench.records import KernelRecord, NodeRecord, PostGradNode
 
 WORKING = ("executes", "differentiates", "prepares")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from graphbench.condition_records import Policy
 from graphbench.errors import ContextLostError, GraphbenchError, JournalError, first_line
 from graphbench.measurements import Measurement
 from graphbench.measuring.gap_ops import GapOp
@@ -21,7 +22,7 @@ from graphbench.measuring.region import RegionMeasuring
 from graphbench.measuring.selection import Selection
 from graphbench.measuring.spending import TIME_UP, Key, Purse, rough
 from graphbench.measuring.unmeasured_region import skipped, unit_count
-from graphbench.records import NOT_SELECTED, Policy, RegionRecord
+from graphbench.records import NOT_SELECTED, RegionRecord
 from graphbench.regions import Region
 from graphbench.runs.entries import STEP, MeasuredRegion
 from graphbench.runs.ledger import Book, Ledger

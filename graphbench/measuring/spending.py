@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Final
 
 from graphbench.analysis.stats import median_noise, quantile
-from graphbench.records import Policy
+from graphbench.condition_records import Policy
 from graphbench.runs.entries import UnitKind
 from graphbench.runs.ledger import Book
 

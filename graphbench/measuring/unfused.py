@@ -12,6 +12,7 @@ import torch
 from torch import fx
 
 from graphbench.capture import ambient
+from graphbench.condition_records import Policy
 from graphbench.conservation import post_grad_row
 from graphbench.errors import ContextLostError, JournalError, first_line
 from graphbench.execution.lowered import run_lowered
@@ -28,7 +29,7 @@ from graphbench.measuring.opaque import OpaqueSide
 from graphbench.measuring.runs import unmeasured
 from graphbench.measuring.traffic import Contents, Written
 from graphbench.measuring.unit_sizes import result_bytes
-from graphbench.records import NO_TENSOR, VIEW, Phase, Policy, PostGradNode
+from graphbench.records import NO_TENSOR, VIEW, Phase, PostGradNode
 from graphbench.tensors import shares_storage, tensors_of
 
 NESTED = "part of a graph that an op runs: timed as that op"

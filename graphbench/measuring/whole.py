@@ -10,6 +10,7 @@ from importlib import metadata
 
 import torch
 
+from graphbench.condition_records import Environment, Policy
 from graphbench.document import SCHEMA_VERSION
 from graphbench.errors import CaptureError, SetupError
 from graphbench.measuring.apart import apart
@@ -23,7 +24,7 @@ from graphbench.measuring.session_work import SessionWork
 from graphbench.measuring.unmeasured_region import skipped
 from graphbench.options import MeasureOptions
 from graphbench.probes.features import HINT, torch_notes
-from graphbench.records import HELD_NOTE, Environment, Policy, ProfileRecord
+from graphbench.records import HELD_NOTE, ProfileRecord
 from graphbench.runs.entries import Conditions
 from graphbench.runs.ledger import Ledger
 from graphbench.runs.partial import CUT_SHORT

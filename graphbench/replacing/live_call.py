@@ -12,12 +12,12 @@ from torch import fx
 
 from graphbench.analysis.views import spec_text
 from graphbench.capture import ambient
+from graphbench.condition_records import Ambient
 from graphbench.errors import CaptureError, IsolationError
 from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import shadow
 from graphbench.isolate.pool import TensorPool
 from graphbench.measuring.eager import function_of
-from graphbench.records import Ambient
 from graphbench.replacing.target import Target
 from graphbench.tensors import spec_of, tensors_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphbench.analysis.replacements import ReplacementRow
-from graphbench.records import Environment, Policy
+from graphbench.condition_records import Environment, Policy
 from graphbench.report.cells import Grid
 from graphbench.report.grid import text_of
 from graphbench.report.html.fragment import parts_fragment

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from graphbench.analysis.implementations import ImplementationRow, clocks_apart
 from graphbench.analysis.stats import Summary
+from graphbench.condition_records import Environment, Policy
 from graphbench.plaintext import clean
-from graphbench.records import Environment, Policy
 from graphbench.report.cells import Grid
 from graphbench.report.column import Column
 from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from graphbench.analysis.configurations import ConfigurationRow, NodeAcross, NodesAcross
+from graphbench.condition_records import Environment, Policy
 from graphbench.plaintext import clean
-from graphbench.records import Environment, Policy
 from graphbench.report.cells import Grid
 from graphbench.report.column import Column
 from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong

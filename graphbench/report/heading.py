@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from graphbench.condition_records import Ceiling, Environment, Policy
 from graphbench.measurements import EVENT_TIMERS, TimerName
 from graphbench.plaintext import clean
-from graphbench.records import Ceiling, Environment, Policy, ProfileRecord
+from graphbench.records import ProfileRecord
 from graphbench.units import count_text, format_bytes, format_duration, format_rate
 
 

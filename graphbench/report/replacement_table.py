@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphbench.analysis.replacements import ReplacementRow
+from graphbench.condition_records import Environment, Policy
 from graphbench.plaintext import clean
-from graphbench.records import Environment, Policy
 from graphbench.report.cells import Grid
 from graphbench.report.column import Column
 from graphbench.report.difference import DIFFERENCE_COLUMN, difference_text, is_wrong

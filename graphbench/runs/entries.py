@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from graphbench.condition_records import Environment, Policy
 from graphbench.measurements import Measurement
-from graphbench.records import Environment, Policy, RegionRecord, Side
+from graphbench.records import RegionRecord, Side
 from graphbench.step_records import GraphBreak, Recompile, StepRecord
 
 UnitKind = Literal["isolated", "backward"]

@@ -12,8 +12,8 @@ from typing import Final
 
 from graphbench.analysis.stats import quantile
 from graphbench.collector import collector_paused
+from graphbench.condition_records import Policy
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import Policy
 from graphbench.timing.base import Recording, Sample, Session, Timer
 from graphbench.timing.loop import CALIBRATION_CALLS, Plan, Unit, plan_of
 

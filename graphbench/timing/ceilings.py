@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import torch
 
+from graphbench.condition_records import Ceiling, CeilingKind, Policy
 from graphbench.errors import GraphbenchError, first_line
 from graphbench.measurements import EVENT_TIMERS
 from graphbench.put_back import put_back
-from graphbench.records import Ceiling, CeilingKind, Policy
 from graphbench.tensors import device_allocations
 from graphbench.timing import loop
 from graphbench.timing.base import Timer

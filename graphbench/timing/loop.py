@@ -16,10 +16,10 @@ from graphbench.analysis.grain import stamp_grain_ns
 from graphbench.analysis.stats import median_noise, quantile
 from graphbench.analysis.warning_kinds import EVENT_FLOOR, NOISY, VOID, warning_kind
 from graphbench.collector import collector_paused
+from graphbench.condition_records import Policy
 from graphbench.device_records import ClockState
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
 from graphbench.measurements import Measurement, TimerName, ValuePolicy
-from graphbench.records import Policy
 from graphbench.timing.base import Recording, Sample, Session, Timer
 from graphbench.timing.clocks import ClockSource, NoClocks, clock_warnings
 from graphbench.timing.host import host_times

@@ -18,9 +18,9 @@ from machine import environment
 from tabulate import tabulate
 
 from graphbench.analysis.stats import quantile
+from graphbench.condition_records import Policy
 from graphbench.errors import TimingError
 from graphbench.measurements import Measurement
-from graphbench.records import Policy
 from graphbench.timing.base import Timer
 from graphbench.timing.clocks import ClockSource, clock_source
 from graphbench.timing.loop import measure

@@ -28,8 +28,8 @@ from harness import DEVICE, Report, busy_p50_ns, described, measured, parser, sp
 from judging import as_expected, refused_by
 
 from graphbench import errors
+from graphbench.condition_records import Policy
 from graphbench.errors import GraphbenchError
-from graphbench.records import Policy
 from graphbench.timing import cupti_setup
 from graphbench.timing.base import Session
 from graphbench.timing.cupti import CuptiTimer

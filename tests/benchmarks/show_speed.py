@@ -24,20 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from graphbench import document
+from graphbench.condition_records import Environment, Policy
 from graphbench.device_records import DeviceKernel
 from graphbench.measurements import Comparison, Measurement, RunRecord, Samples, SourceLine, TensorSpec
-from graphbench.records import (
-    Environment,
-    Fate,
-    KernelRecord,
-    NodeRecord,
-    NodeRole,
-    Policy,
-    PostGradNode,
-    ProfileRecord,
-    RegionRecord,
-    Side,
-)
+from graphbench.records import Fate, KernelRecord, NodeRecord, NodeRole, PostGradNode, ProfileRecord, RegionRecord, Side
 from graphbench.report import REPORTERS
 
 NODES_PER_KERNEL = 3

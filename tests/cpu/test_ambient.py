@@ -10,7 +10,7 @@ import torch
 
 from graphbench.capture import ambient
 from graphbench.capture.ambient import restored, rng_untouched
-from graphbench.records import Ambient, AutocastState
+from graphbench.condition_records import Ambient, AutocastState
 
 
 def now() -> Ambient:

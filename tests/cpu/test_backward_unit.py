@@ -11,11 +11,11 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - the name that every PyTorch program gives it
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from graphbench.condition_records import Policy
 from graphbench.isolate.backward_unit import BackwardUnit
 from graphbench.measuring.calls import Call
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
-from graphbench.records import Policy
 from graphbench.timing.fake import FakeTimer
 from graphbench.timing.wallclock import WallClock
 

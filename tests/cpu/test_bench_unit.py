@@ -10,13 +10,13 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - the name that every PyTorch program gives it
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from graphbench.condition_records import Policy
 from graphbench.errors import IsolationError
 from graphbench.isolate.bench_unit import BenchUnit, RngState
 from graphbench.measurements import Measurement
 from graphbench.measuring.calls import Call
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
-from graphbench.records import Policy
 from graphbench.timing.wallclock import WallClock
 
 CPU = torch.device("cpu")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from graphbench.condition_records import Ceiling
 from graphbench.measurements import Measurement, Work
 from graphbench.measuring import ceilings as measuring
 from graphbench.measuring.ceilings import CeilingStore, arithmetics_of, ceilings_of, key_of
-from graphbench.records import Ceiling
 from graphbench.timing import ceilings as finding
 from graphbench.timing.fake import FakeTimer
 from graphbench.timing.wallclock import WallClock

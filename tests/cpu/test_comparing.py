@@ -15,9 +15,9 @@ import graphbench
 from graphbench import Implementation
 from graphbench.comparing import trial
 from graphbench.comparing.halves import half_of
+from graphbench.condition_records import Policy
 from graphbench.errors import TimingError, UsageError
 from graphbench.measurements import CacheState, Comparison, TimerName
-from graphbench.records import Policy
 from graphbench.timing.base import Recording, Session
 from tests.cpu.half_timer import HalfTimer, boom, compare, nothing
 

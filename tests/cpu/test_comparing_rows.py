@@ -12,11 +12,11 @@ import torch
 from graphbench import Implementation
 from graphbench.comparing import compare as comparing
 from graphbench.comparing.halves import half_of
+from graphbench.condition_records import Policy
 from graphbench.device_records import ClockState, DeviceKernel
 from graphbench.errors import TimingError
 from graphbench.measurements import CacheState
 from graphbench.options import MeasureOptions
-from graphbench.records import Policy
 from graphbench.timing.base import Sample
 from graphbench.timing.clocks import NoClocks
 from tests.cpu.half_timer import HalfTimer, compare, nothing

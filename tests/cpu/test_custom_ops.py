@@ -15,12 +15,13 @@ from graphbench import Benchable, BenchInputs
 from graphbench.analysis.by_hand import by_hand_ops
 from graphbench.analysis.warning_kinds import OWN_BENCH
 from graphbench.bench_protocol import BENCH
+from graphbench.condition_records import Policy
 from graphbench.isolate.custom_ops import bench_of, is_foreign, op_name, users_function
 from graphbench.measurements import Measurement
 from graphbench.measuring.calls import Call
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
-from graphbench.records import Policy, RegionRecord
+from graphbench.records import RegionRecord
 from graphbench.timing.wallclock import WallClock
 from tests.cpu.stories import batch, clean, dynamo_graphs, measured, node
 

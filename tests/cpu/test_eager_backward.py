@@ -13,13 +13,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from graphbench.capture import ambient, graphs
+from graphbench.condition_records import Policy
 from graphbench.measurements import Measurement
 from graphbench.measuring.eager import isolate_nodes, node_records
 from graphbench.measuring.eager_backward import EagerBackward, with_backward
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.options import Timers
 from graphbench.measuring.runs import Label, WholeRun, measure_side, undisturbed
-from graphbench.records import NodeRecord, Policy, RegionRecord, Side
+from graphbench.records import NodeRecord, RegionRecord, Side
 from graphbench.regions import Region
 from graphbench.timing.wallclock import WallClock
 from tests.cpu.stories import Story, batch, dynamo_graphs, measured

@@ -16,6 +16,7 @@ from graphbench.analysis.diff import diff
 from graphbench.analysis.diff_rule import noise_between_runs
 from graphbench.analysis.summary import summary
 from graphbench.analysis.warning_kinds import EVENT_FLOOR, warning_kind
+from graphbench.condition_records import Policy
 from graphbench.conservation import check
 from graphbench.errors import (
     AttributionError,
@@ -29,7 +30,7 @@ from graphbench.measurements import Measurement, RunRecord, TimerName
 from graphbench.measuring import options as options_module
 from graphbench.measuring.options import timers_for
 from graphbench.options import MeasureOptions
-from graphbench.records import Policy, ProfileRecord, Side
+from graphbench.records import ProfileRecord, Side
 from graphbench.report.overview import finding_lines, totals_table
 from graphbench.timing.base import Session, Timer
 from graphbench.timing.batch import batch_times

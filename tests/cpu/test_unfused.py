@@ -12,10 +12,11 @@ from torch import fx
 from torch._higher_order_ops.triton_kernel_wrap import triton_kernel_wrapper_mutation
 
 from graphbench import document
+from graphbench.condition_records import Policy
 from graphbench.execution.lowered import run_lowered, written_inputs
 from graphbench.inductor import wrapper as wrappers
 from graphbench.measuring import unfused
-from graphbench.records import NO_TENSOR, Policy, PostGradNode, ProfileRecord, RegionRecord
+from graphbench.records import NO_TENSOR, PostGradNode, ProfileRecord, RegionRecord
 from graphbench.regions import Region
 from tests.cpu.stories import Story, batch, captured, changes, compiled, measured, quick, world
 

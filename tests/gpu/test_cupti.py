@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from graphbench.analysis.stats import quantile
+from graphbench.condition_records import Policy
 from graphbench.errors import GraphbenchError, OffThreadLaunchError, RecordsLostError, TimingError
-from graphbench.records import Policy
 from graphbench.timing import cupti as cupti_timer
 from graphbench.timing import cupti_setup
 from graphbench.timing.base import Session, Timer

@@ -13,9 +13,9 @@ from torch import nn
 import graphbench
 from graphbench.analysis.stats import quantile
 from graphbench.analysis.warning_kinds import EVENT_FLOOR, warning_kind
+from graphbench.condition_records import Policy
 from graphbench.errors import AttributionError, SetupError, UsageError
 from graphbench.measurements import Measurement
-from graphbench.records import Policy
 from graphbench.timing.base import Session, Timer
 from graphbench.timing.batch import CudaHold, batch_times
 from graphbench.timing.cupti import CuptiTimer

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from graphbench.condition_records import Policy
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
-from graphbench.records import Policy
 from graphbench.timing.base import Sample
 from graphbench.timing.batch import batch_times
 from graphbench.timing.fake import FakeTimer

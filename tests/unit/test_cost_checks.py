@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
+from graphbench.condition_records import Ceiling
 from graphbench.cost_checks import check_costs
 from graphbench.errors import ProfileFormatError
 from graphbench.measurements import Work
-from graphbench.records import Ceiling, FusionRefusal, ProfileRecord, Traffic
+from graphbench.records import FusionRefusal, ProfileRecord, Traffic
 from tests.factories import ceilings, kernel, node, profile, region, steady, worked
 
 

@@ -6,8 +6,9 @@ import dataclasses
 
 from graphbench.analysis.diff import diff
 from graphbench.analysis.diff_regions import pair_regions
+from graphbench.condition_records import Ambient
 from graphbench.measurements import SourceLine
-from graphbench.records import Ambient, InputRecord, RegionRecord, Side
+from graphbench.records import InputRecord, RegionRecord, Side
 from tests.factories import node, profile, region, spec, steady
 
 

@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
+from graphbench.condition_records import Policy
 from graphbench.measurements import TimerName
-from graphbench.records import SHARED_CPU_NOTE, Policy, Side
+from graphbench.records import SHARED_CPU_NOTE, Side
 from graphbench.report import REPORTERS
 from graphbench.report.heading import policy_text, timer_lines
 from graphbench.report.overview import replay_lines

@@ -10,10 +10,10 @@ import pytest
 
 from graphbench.analysis.implementations import ImplementationRow, clocks_apart
 from graphbench.comparing.implementation import Implementation, as_implementations, check_inputs
+from graphbench.condition_records import Environment, Policy
 from graphbench.device_records import ClockState
 from graphbench.errors import UsageError
 from graphbench.measurements import Comparison, Measurement, Samples, TimerName
-from graphbench.records import Environment, Policy
 from graphbench.report.compare_table import implementation_parts
 from graphbench.report.grid import text_of
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from graphbench.condition_records import Policy
 from graphbench.device_records import ClockState, DeviceKernel
 from graphbench.errors import AttributionError, OffThreadLaunchError, TimingError, UsageError
 from graphbench.measurements import Measurement, Samples, TimerName
-from graphbench.records import Policy
 from graphbench.timing.base import Recording, RunSample, Sample, Session
 from graphbench.timing.fake import FakeTimer
 from graphbench.timing.loop import in_graph, measure, run_record

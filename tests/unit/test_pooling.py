@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from graphbench.comparing.pooling import pooled, refuse_mixed
+from graphbench.condition_records import Policy
 from graphbench.device_records import ClockState, DeviceKernel
 from graphbench.errors import TimingError
 from graphbench.measurements import Measurement, Samples
-from graphbench.records import Policy
 from graphbench.timing import loop
 from graphbench.timing.fake import FakeTimer
 

@@ -8,7 +8,8 @@ import pytest
 
 from graphbench.analysis.rates import LeftOut, RatePoint, left_out, rate_points, roofs
 from graphbench.analysis.summary import summary
-from graphbench.records import Ceiling, ProfileRecord
+from graphbench.condition_records import Ceiling
+from graphbench.records import ProfileRecord
 from tests.factories import FAILED, ceilings, executes, kernel, node, profile, region, steady, worked
 from tests.samples import GFLOP, IMAGE_BYTES, MB, cpu_profile, gpu_profile
 

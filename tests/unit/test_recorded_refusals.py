@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from graphbench.condition_records import Policy
 from graphbench.errors import ClockError, OffThreadLaunchError, RecordsLostError, TimingError
-from graphbench.records import Policy
 from graphbench.timing.base import Recording, Session
 from graphbench.timing.cupti import CuptiTimer
 from graphbench.timing.cupti_library import ClockReading

@@ -6,8 +6,8 @@ import pytest
 
 from graphbench.analysis.implementations import ImplementationRow
 from graphbench.analysis.replacements import ReplacementRow, predict
+from graphbench.condition_records import Policy
 from graphbench.measurements import Comparison
-from graphbench.records import Policy
 from graphbench.report.grid import text_of
 from graphbench.report.replacement_table import replacement_parts
 from tests.factories import differentiates, environment, executes, kernel, node, profile, region, steady

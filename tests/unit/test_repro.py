@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from graphbench import cli, document
+from graphbench.condition_records import Ambient, AutocastState
 from graphbench.device_records import DeviceKernel, TritonConfig
 from graphbench.errors import UsageError
 from graphbench.measurements import CacheState, JsonValue, Measurement, TensorSpec
-from graphbench.records import Ambient, AutocastState, GraphInput, InputRecord, NodeRecord, ProfileRecord
+from graphbench.records import GraphInput, InputRecord, NodeRecord, ProfileRecord
 from graphbench.report.repro import ncu_command, repro
 from graphbench.report.repro.bounds import Step, bounds
 from graphbench.report.repro.rows import find_row

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from graphbench.condition_records import Policy
 from graphbench.measurements import Measurement, Samples
 from graphbench.measuring import spending
 from graphbench.measuring.spending import Purse, affordable, rough, rough_side, worth_again
-from graphbench.records import Policy
 from graphbench.runs.entries import UnitRow
 from graphbench.runs.ledger import Book, Ledger
 

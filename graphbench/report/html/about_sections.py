@@ -8,9 +8,10 @@ from typing import Final
 
 from graphbench.analysis.missing import NotMeasured
 from graphbench.analysis.views import spec_text
+from graphbench.condition_records import Environment, Policy
 from graphbench.measurements import SourceLine
 from graphbench.plaintext import clean
-from graphbench.records import Environment, InputRecord, Policy, ProfileRecord, RegionRecord
+from graphbench.records import InputRecord, ProfileRecord, RegionRecord
 from graphbench.report.break_lines import note_lines
 from graphbench.report.column import Column
 from graphbench.report.heading import ceiling_lines, policy_text, timer_lines

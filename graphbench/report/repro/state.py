@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from graphbench.condition_records import Ambient
 from graphbench.measurements import JsonValue
-from graphbench.records import Ambient, NodeRecord, RegionRecord
+from graphbench.records import NodeRecord, RegionRecord
 from graphbench.report.repro.expressions import NotRebuilt, device, parts
 from graphbench.torch_names import DTYPES
 
@@ -17,7 +18,7 @@ FLAGS: Final = {
     "cuda.matmul.fp16_reduction": "cuda.matmul.allow_fp16_reduced_precision_reduction",
     "cuda.matmul.bf16_reduction": "cuda.matmul.allow_bf16_reduced_precision_reduction",
 }
-"""Names in `records.Ambient.flags` -> attributes of `torch.backends`, torch 2.11 to 2.14."""
+"""Names in `condition_records.Ambient.flags` -> attributes of `torch.backends`, torch 2.11 to 2.14."""
 FP32_SETTINGS: Final = ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn")
 SDPA: Final = ("flash", "mem_efficient", "math", "cudnn")
 _PRECISION: Final = re.compile(r"[a-z0-9_]{1,16}")

@@ -15,7 +15,8 @@ from graphbench.analysis.gaps import gap_rows
 from graphbench.analysis.generated_code import RegionCode
 from graphbench.analysis.rows import ProfileRows, profile_rows
 from graphbench.analysis.views import NodeRow
-from graphbench.records import Environment, Policy, ProfileRecord
+from graphbench.condition_records import Environment, Policy
+from graphbench.records import ProfileRecord
 from graphbench.report.base import RenderOptions, check_options
 from graphbench.report.trace.events import Event, Process, numbered, plain
 from graphbench.report.trace.gaps import GapTracks, break_lane, laid_lane
