@@ -21,8 +21,8 @@ RULE: Final = "should_partition"
 def noting_partitions() -> Iterator[dict[str, str]]:
     """Collect by operation why it cannot be in a CUDA graph, while the calling thread compiles; empty without graphs.
 
-    Source: `torch._inductor.scheduler.Scheduler.should_partition`, which returns the reason, or `None`, torch 2.11 to 2.14. Of
-        a torch in which it returns anything else, or that has none, no reason is known.
+    Source: `torch._inductor.scheduler.Scheduler.should_partition`, which returns the reason, or `None`, torch
+        2.11, 2.13 and 2.14. Of a torch in which it returns anything else, or that has none, no reason is known.
     """
     from torch._inductor import config, scheduler
 
