@@ -38,12 +38,18 @@ def table() -> str:
 
 
 def _text(found: list[dict[str, Any] | None]) -> str:
-    known = [cell for cell in found if cell is not None]
-    if len(known) < len(found):
+    texts = list(map(_cell_text, found))
+    return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
+
+
+def _cell_text(cell: dict[str, Any] | None) -> str:
+    if cell is None:
         return "not run"
-    if known[0]["verdict"] != "measured":
-        return f"refused: {known[0]['verdict'].removeprefix('graphbench: ')}"
-    return ", ".join(f"{_us(cell['eager_ns'])} → {_us(cell['compiled_ns'])}" for cell in known)
+    if cell["verdict"] == "measured":
+        return f"{_us(cell['eager_ns'])} → {_us(cell['compiled_ns'])}"
+    if cell["verdict"].startswith("torch cannot"):
+        return "torch cannot"
+    return f"refused: {cell['verdict'].partition(': ')[2].partition(':')[2].strip()}"
 
 
 def _us(ns: float | None) -> str:
