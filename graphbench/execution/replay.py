@@ -53,6 +53,9 @@ def shadow(inputs: Sequence[CapturedInput], kept: Storages | None = None) -> lis
 
     Copies go where those in `kept` lie, which is extended: a CUDA graph writes where it wrote when it was captured, and
     is captured again where a buffer has moved.
+
+    Source: `torch._inductor.cudagraph_trees.CUDAGraphTreeManager`: in torch 2.11 such a capture counts towards
+        the limit of captures above which it runs without graphs, in 2.13 and 2.14 it does not.
     """
     mutated = {_storage(entry.value) for entry in inputs if entry.mutated and isinstance(entry.value, torch.Tensor)}
     bases: dict[int, torch.Tensor] = {}

@@ -17,7 +17,7 @@ SKIPPING: Final = "skipping cudagraphs due to "
 def is_wrapped(graph: CompiledGraph) -> bool:
     """Whether Inductor put CUDA graphs around this graph's kernels, or around some of them.
 
-    Source: `CompiledFxGraph.fx_kwargs["cudagraphs"]` and `.disabled_cudagraphs_reason`, torch 2.13.
+    Source: `CompiledFxGraph.fx_kwargs["cudagraphs"]` and `.disabled_cudagraphs_reason`, torch 2.11, 2.13 and 2.14.
     """
     cudagraphs = graph.artifact.fx_kwargs.get("cudagraphs")
     return bool(getattr(cudagraphs, "value", cudagraphs)) and graph.artifact.disabled_cudagraphs_reason is None
@@ -35,7 +35,7 @@ def not_used(graph: CompiledGraph) -> str:
     """Why CUDA graphs, asked for, are not replayed; "" where they are, or nobody asked for them.
 
     Source: `torch._inductor.output_code.cudagraph_partition_post_compile` and `cudagraph_post_compile`, and what they
-        check, torch 2.13.
+        check, torch 2.11, 2.13 and 2.14.
     """
     artifact = graph.artifact
     if artifact is None or not graph.asked_for_cuda_graphs or replays(graph):
@@ -59,7 +59,7 @@ def not_used(graph: CompiledGraph) -> str:
 def _moving(graph: CompiledGraph) -> tuple[str, ...]:
     """Inputs that the graph writes and of which Inductor does not know that they stay where they are.
 
-    Source: `torch._inductor.cudagraph_utils.check_for_mutation`, which each call asks, torch 2.13.
+    Source: `torch._inductor.cudagraph_utils.check_for_mutation`, which each call asks, torch 2.11, 2.13 and 2.14.
     """
     artifact = graph.artifact
     moving = set(artifact.mutated_input_idxs) - set(artifact.fx_kwargs.get("static_input_idxs") or ())
@@ -74,7 +74,7 @@ def passed_by(graph: CompiledGraph) -> Iterator[None]:
     """While inside, every call of the graph runs Inductor's own code, its kernels launched one by one.
 
     Source: `CompiledFxGraph.compiled_fn_runner`, a `Runner` of the generated module, of which only the partitions were
-        wrapped; its module has the functions as they were written. torch 2.13.
+        wrapped; its module has the functions as they were written. torch 2.11, 2.13 and 2.14.
     """
     kind = type(graph.artifact.compiled_fn_runner)
     with called_instead(graph, kind(partitions=partitions(kind.call.__globals__)).call):
@@ -92,7 +92,7 @@ def called_instead(graph: CompiledGraph, call: Callable[[list[Any]], Any]) -> It
     """Put `call` in place of what replays CUDA graphs. A backward tells those of its forward that it has begun.
 
     Source: `torch._inductor.output_code.maybe_handle_backward_generation`, which does so for a backward without CUDA
-        graphs; `torch._inductor.cudagraph_trees.get_manager`, torch 2.13.
+        graphs; `torch._inductor.cudagraph_trees.get_manager`, torch 2.11, 2.13 and 2.14.
     """
     manager = _manager(graph) if graph.phase == "backward" else None
 

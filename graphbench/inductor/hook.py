@@ -26,6 +26,8 @@ from graphbench.records import GraphInput, Phase, PostGradNode
 from graphbench.symbolic import is_symbolic, size_inputs
 from graphbench.tensors import fake_specs
 
+LAYOUTS = ("inductor_force_stride_order",)
+"""Ops that ask for an order of strides, which their argument may have: views, materialised by a kernel where not."""
 HOOK = "set_kernel_post_grad_provenance_tracing"
 IMPORTERS = ("torch._inductor.debug", "torch._inductor.codegen.triton", "torch._inductor.codegen.cpp")
 
@@ -316,7 +318,7 @@ def _is_view(node: fx.Node) -> bool:
     """Whether it moves nothing; an item of a view that has several, as of `split`, is one too."""
     while node.target is operator.getitem and isinstance(node.args[0], fx.Node):
         node = node.args[0]
-    return bool(getattr(node.target, "is_view", False))
+    return bool(getattr(node.target, "is_view", False)) or op_name(node) in LAYOUTS
 
 
 def _bodies(graph: fx.Graph) -> dict[int, list[fx.Node]]:

@@ -21,8 +21,8 @@ RULE: Final = "should_partition"
 def noting_partitions() -> Iterator[dict[str, str]]:
     """Collect by operation why it cannot be in a CUDA graph, while the calling thread compiles; empty without graphs.
 
-    Source: `torch._inductor.scheduler.Scheduler.should_partition`, which returns the reason, or `None`, torch 2.13. Of
-        a torch in which it returns anything else, or that has none, no reason is known.
+    Source: `torch._inductor.scheduler.Scheduler.should_partition`, which returns the reason, or `None`, torch
+        2.11, 2.13 and 2.14. Of a torch in which it returns anything else, or that has none, no reason is known.
     """
     from torch._inductor import config, scheduler
 
@@ -46,7 +46,7 @@ def lines_outside(source: str, lines: Collection[int]) -> frozenset[int]:
     """Those of a wrapper's lines that are in none of its partitions, nor in a function that one of these calls.
 
     Source: `torch._inductor.codegen.wrapper.SubgraphPythonWrapperCodegen`: partitions are the module's functions
-        `partition_0`, `partition_1`, ..., and what is between them stays in `Runner.call`. torch 2.13.
+        `partition_0`, `partition_1`, ..., and what is between them stays in `Runner.call`. torch 2.11, 2.13 and 2.14.
     """
     functions = {entry.name: entry for entry in ast.parse(source).body if isinstance(entry, ast.FunctionDef)}
     waiting = [name for name in functions if PARTITION.fullmatch(name)]

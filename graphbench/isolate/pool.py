@@ -27,7 +27,7 @@ PIECE_BYTES = 32 << 20  # blocks are compared in pieces: comparing makes a tenso
 
 
 class TensorPool:
-    """The tensors of one call, copied block by block: one block per storage and run of overlapping bytes.
+    """The tensors of one call, copied block by block: one block per storage and run of bytes without a gap.
 
     Args:
         tree: nested arguments; everything but tensors is passed on as it is.
@@ -180,7 +180,10 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _merged_ranges(tensors: list[torch.Tensor]) -> list[tuple[int, int, int, list[torch.Tensor]]]:
-    """(storage, first byte, last byte, tensors) per run of overlapping tensors of one storage."""
+    """(storage, first byte, last byte, tensors) per run of tensors of one storage that overlap or touch.
+
+    Weights that a library wants in one piece, as those of cuDNN's recurrent networks, touch.
+    """
     by_storage: dict[int, list[tuple[int, int, torch.Tensor]]] = {}
     for tensor in tensors:
         by_storage.setdefault(tensor.untyped_storage()._cdata, []).append((*byte_range(tensor), tensor))
@@ -188,7 +191,7 @@ def _merged_ranges(tensors: list[torch.Tensor]) -> list[tuple[int, int, int, lis
     for storage, ranges in by_storage.items():
         current: tuple[int, int, list[torch.Tensor]] | None = None
         for low, high, tensor in sorted(ranges, key=lambda entry: entry[:2]):
-            if current is not None and (low < current[1] or low == current[0]):
+            if current is not None and (low <= current[1] or low == current[0]):
                 current = (current[0], max(high, current[1]), [*current[2], tensor])
                 continue
             if current is not None:

@@ -21,8 +21,8 @@ def forward_run(region: Region, label: Label, side: AnySide | None) -> WholeRun:
     """The compiled forward, exactly as a call of the model would run it."""
     capture = region.capture
     assert capture is not None
-    values, kept = capture.values, _kept(side)
-    run = WholeRun(f"{region.key} forward", str(capture.device), lambda: shadow(values, kept), region.compiled_call)
+    kept = _kept(side)
+    run = WholeRun(f"{region.key} forward", str(capture.device), lambda: _arguments(region, kept), region.compiled_call)
     if isinstance(side, OpaqueSide):
         row = side.row
         run.body = lambda args: label.call(row, lambda: region.compiled_call(args))
@@ -70,8 +70,18 @@ def _kept(side: AnySide | None) -> Storages | None:
 
 def pending_backward(region: Region, kept: Storages | None = None) -> Backward | None:
     """Run the forward on fresh arguments and return its backward, or `None` when there is none."""
-    capture = region.capture
-    assert capture is not None
-    args = shadow(capture.values, kept)
+    args = _arguments(region, kept)
     edges = edges_of(args) if torch.is_grad_enabled() else []
     return Backward.of_run(region.compiled_call(args), edges)
+
+
+def _arguments(region: Region, kept: Storages | None) -> list[Any]:
+    """Fresh arguments. Where CUDA graphs may be replayed this is a new step, whose results need none of the last's.
+
+    Source: `torch.compiler.cudagraph_mark_step_begin`, without which a forward whose backward never comes is captured
+        again and again, torch 2.11 to 2.14.
+    """
+    assert region.capture is not None
+    if kept is not None:
+        torch.compiler.cudagraph_mark_step_begin()
+    return shadow(region.capture.values, kept)

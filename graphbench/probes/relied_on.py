@@ -134,7 +134,8 @@ FEATURES: Final[dict[FeatureName, Feature]] = {
                 "torch._inductor.output_code.CompiledFxGraph",
                 has=(
                     *("compiled_fn_runner", "current_callable", "source_code", "fx_kwargs"),
-                    "disabled_cudagraphs_reason",
+                    *("disabled_cudagraphs_reason", "cudagraph_info", "partition_maps"),
+                    *("device_types", "device_idxs", "mutated_input_idxs"),
                 ),
             ),
             Probe("torch._inductor.output_code.CompiledFxGraph.__call__", parameters=("self", "inputs")),
@@ -154,7 +155,10 @@ FEATURES: Final[dict[FeatureName, Feature]] = {
                 "torch._inductor.runtime.triton_heuristics.CachingAutotuner",
                 has=("fn", "run", "mutated_arg_names", "reset_to_zero_arg_names"),
             ),
+            Probe("torch._inductor.config.triton.cudagraphs"),
             Probe("torch._inductor.cudagraph_trees.reset_cudagraph_trees", given=(0, ()), cuda=True),
+            Probe("torch._inductor.cudagraph_trees.get_manager", given=(1, ("create_if_none_exists",)), cuda=True),
+            Probe("torch._inductor.cudagraph_trees.CUDAGraphTreeManager", has=("set_to_running_backward",), cuda=True),
         ),
     ),
     "measuring": Feature(

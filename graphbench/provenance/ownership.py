@@ -68,8 +68,28 @@ def owned(nodes: Iterable[PostGradNode], kernels: Sequence[KernelOrigins]) -> di
             holds=claims.holds(kernel),
             reads=_reads(graph, claims, kernel, found),
         )
+    for kernel in kernels:
+        left = _left_to(graph, claims, kernel) - computed
+        computed |= left
+        result[kernel.key].executes |= left
+        result[kernel.key].contributes -= left
     _divide(graph, claims, kernels, result)
     return result
+
+
+def _left_to(graph: Graph, claims: Claims, kernel: KernelOrigins) -> set[str]:
+    """Of a kernel's origins those whose arguments it reads itself.
+
+    A library's call may leave a part of its work to the kernel behind it, with what comes before that part: the cast of
+    the bias that a convolution does not add.
+    """
+    if kernel.is_extern:
+        return set()
+    held = {buffer: node for names in claims.written.values() for buffer, node in names.items()}
+    read = {held.get(buffer, buffer) for ir in kernel.irs for buffer in ir.reads}
+    origins = [graph.nodes[name] for ir in kernel.irs for name in graph.known(ir.origins)]
+    computing = [node for node in origins if not node.is_view and node.target != "getitem" and node.inputs]
+    return {node.name for node in computing if {graph.origin(source) for source in node.inputs} <= read}
 
 
 def _divide(graph: Graph, claims: Claims, kernels: Sequence[KernelOrigins], result: Mapping[str, Ownership]) -> None:

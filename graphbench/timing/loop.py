@@ -269,12 +269,12 @@ class _Sampler:
 
 
 def _as_one_row(recording: Recording, unit: Unit) -> Recording:
-    """Give everything that a window's run did to the unit's row."""
+    """Give everything that a window's run did to the unit's row; its span is known where all of it was labelled."""
     rows = {
         sample: replace(
             cost,
             busy_ns=recording.runs[sample].busy_ns,
-            span_ns=None,
+            span_ns=cost.span_ns if cost.busy_ns == recording.runs[sample].busy_ns else None,
             kernel_ns=None,
             copy_ns=None,
             memset_ns=None,

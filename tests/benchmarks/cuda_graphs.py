@@ -97,7 +97,6 @@ def run(name: str, mode: str) -> dict[str, Any]:
     graphbench.reset()
     step = MODELS[name](mode)
     for _ in range(4):
-        torch.compiler.cudagraph_mark_step_begin()
         step()
     profile = graphbench.measure(**QUICK)
     found = [figures(region) for region in profile.record.regions if region.status == "ok"]

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from graphbench import document
 from graphbench.analysis.diff import diff
 from graphbench.analysis.graph_replays import graph_notes, graph_replays, moved_rows
 from graphbench.device_records import NO_GRAPHS, OUTSIDE_GRAPHS
@@ -132,3 +133,7 @@ def test_a_comparison_says_that_launching_changed_and_the_kernels_did_not() -> N
     )
     assert finding.endswith("they change how kernels are launched, not how long they take")
     assert [line for line in diff(decoding(), decoding()).findings if "CUDA graphs" in line] == []
+
+
+def test_the_run_without_graphs_is_saved_and_read_back() -> None:
+    assert document.loads(document.dumps(decoding())) == decoding()

@@ -46,6 +46,26 @@ def test_the_kernel_that_adds_a_convolutions_bias_executes_a_part_of_it_and_noth
     assert found["extern_kernels.convolution:2"].parts == {"convolution": pytest.approx(0.75)}
 
 
+def test_the_cast_of_a_bias_is_executed_where_the_bias_is_added() -> None:
+    graph = [
+        placeholder("x"),
+        placeholder("b"),
+        post("cast", "b"),
+        post("convolution", "x", "cast"),
+        post("relu", "convolution"),
+    ]
+    origins = ("relu", "convolution", "cast")
+    kernels = [
+        extern("extern_kernels.convolution:1", IrNode("buf0", None, ("convolution", "cast"), ("x",))),
+        fused("relu:2", IrNode("buf1", None, origins, ("buf0", "b"))),
+        fused("last:3", IrNode("buf2", "relu", origins, ("buf1",))),
+    ]
+    found = owned(graph, kernels)
+    assert found["extern_kernels.convolution:1"].executes == {"convolution"}
+    assert "cast" in found["relu:2"].executes
+    assert "cast" not in found["last:3"].executes | found["last:3"].recomputes
+
+
 def test_a_copy_of_a_convolutions_weight_only_prepares_for_it() -> None:
     graph = [
         placeholder("x"),
@@ -202,3 +222,29 @@ def test_a_result_of_a_call_copied_into_another_layout_only_prepares() -> None:
     assert found["extern_kernels.convolution:1"].executes == {"convolution"}
     assert found["extern_kernels.convolution:1"].parts == {}
     assert (found["copy:2"].executes, found["copy:2"].prepares) == (set(), {"convolution"})
+
+
+def _site(key: str, *arguments: str) -> Site:
+    name, _, handle = key.partition(":")
+    return Site(key, int(handle), name, int(handle), "triton", arguments, None)
+
+
+def test_kernels_announced_for_what_they_write_together_have_what_their_calls_are_given() -> None:
+    graph = [placeholder("x"), placeholder("y"), post("mul", "x"), post("add", "mul"), post("neg", "y")]
+    both = (IrNode("buf1", "add", ("mul", "add"), ("x",)), IrNode("buf2", "neg", ("neg",), ("y",)))
+    kernels = [fused("combo:1", *both), fused("combo:2", *both)]
+    found = owned(graph, all_kernels(kernels, [_site("combo:1", "x", "buf1"), _site("combo:2", "y", "buf2")]))
+    assert found["combo:1"].executes == {"mul", "add"}
+    assert found["combo:2"].executes == {"neg"}
+    assert found["combo:1"].parts == found["combo:2"].parts == {}
+
+
+def test_a_kernel_that_writes_inputs_has_those_that_its_call_is_given() -> None:
+    graph = [placeholder("x"), placeholder("y"), post("one", "x"), post("other", "y")]
+    both = (
+        IrNode("buf0", "one", ("one",), ("x",), mutates=("x",)),
+        IrNode("buf1", "other", ("other",), ("y",), mutates=("y",)),
+    )
+    kernels = [fused("combo:1", *both), fused("combo:2", *both)]
+    found = owned(graph, all_kernels(kernels, [_site("combo:1", "x"), _site("combo:2", "y")]))
+    assert (found["combo:1"].executes, found["combo:2"].executes) == ({"one"}, {"other"})
