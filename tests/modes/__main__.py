@@ -6,15 +6,18 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Timer
 from typing import Any
 
 from tests.modes.table import README_MARKS, in_readme, table
 
 LIMIT_S = 400.0
+"""A mode that takes longer is ended: the cells that it has finished are kept."""
 
 
 def key_of(cell: dict[str, Any]) -> tuple[str, str, str]:
@@ -34,14 +37,41 @@ def run_mode(name: str, device: str, done: set[tuple[str, str, str]]) -> None:
                 print(json.dumps(run_cell(mode, kind, model, device).plain()), flush=True)
 
 
-def environment(device: str) -> dict[str, str]:
+def follow(command: list[str], limit_s: float, keep: Callable[[dict[str, Any]], None]) -> str:
+    """Run a process, keep each cell that it prints at once. Empty, or how it ended where that is not well.
+
+    What it writes to stderr goes to a file: a pipe that nobody reads would stop it once full.
+    """
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        late = Timer(limit_s, process.kill)
+        late.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("{"):
+                    keep(json.loads(line))
+            process.wait()
+        finally:
+            over = not late.is_alive()
+            late.cancel()
+        if not process.returncode:
+            return ""
+        if over:
+            return f"ended after {limit_s:g} s"
+        errors.seek(0)
+        last = errors.read().strip().splitlines()[-1:] or [""]
+        return f"exit {process.returncode}: {last[0][:300]}"
+
+
+def environment(device: str, at_once: int) -> dict[str, str]:
     """What the cells were run on."""
     import torch
 
     return {
         "torch": torch.__version__,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "command": f"python -m tests.modes --device {device}",
+        "command": f"python -m tests.modes --device {device} --at-once {at_once}",
     }
 
 
@@ -67,7 +97,7 @@ def main(arguments: list[str]) -> int:
         return 0
     from tests.modes.modes import MODES
 
-    found["environment"] = environment(given.device)
+    found["environment"] = environment(given.device, given.at_once)
     wanted = [mode.name for mode in MODES if given.only in mode.name]
     lock, started_s = Lock(), time.monotonic()
 
@@ -76,20 +106,17 @@ def main(arguments: list[str]) -> int:
             return
         command = [sys.executable, "-W", "ignore", "-m", "tests.modes", "--device", given.device, "--mode", name]
         command += ["--out", str(given.out)] if given.out else []
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("{"):
-                cell = json.loads(line)
-                with lock:
-                    found["cells"].append(cell)
-                    if given.out:
-                        given.out.write_text(json.dumps(found, indent=1) + "\n")
-                print(*key_of(cell), cell["verdict"][:90], *cell["faults"], sep=" | ", flush=True)
-        _, errors = process.communicate()
-        if process.returncode:
-            last = errors.strip().splitlines()[-1:] or [""]
-            print(name, f"exit {process.returncode}: {last[0][:300]}", sep=" | ", flush=True)
+
+        def keep(cell: dict[str, Any]) -> None:
+            with lock:
+                found["cells"].append(cell)
+                if given.out:
+                    given.out.write_text(json.dumps(found, indent=1) + "\n")
+            print(*key_of(cell), cell["verdict"][:90], *cell["faults"], sep=" | ", flush=True)
+
+        ending = follow(command, LIMIT_S, keep)
+        if ending:
+            print(name, ending, sep=" | ", flush=True)
 
     with ThreadPoolExecutor(given.at_once) as pool:
         list(pool.map(work, wanted))

@@ -10,6 +10,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 RESULTS: Final = ROOT / "tests" / "benchmarks" / "results"
 FILES: Final = {"cpu": RESULTS / "modes_cpu.json", "cuda": RESULTS / "modes_gpu.json"}
 README_MARKS: Final = ("<!-- modes -->", "<!-- /modes -->")
+SHOWN: Final = {"cpu": "CPU", "cuda": "GPU"}
 MODELS: Final = ("mlp", "conv", "attention")
 
 
@@ -22,34 +23,51 @@ def cells(device: str) -> dict[tuple[str, str, str], dict[str, Any]]:
 
 
 def table() -> str:
-    """One row for each mode: what came of inference and training, with whole runs' times where it is measured."""
+    """One row for each mode: what came of its cells on either device; below it the sentences that it refers to."""
     from tests.modes.modes import KINDS, MODES
 
-    shown = "cuda" if FILES["cuda"].exists() else "cpu"
-    known = cells(shown)
-    lines = ["| mode | inference | training |", "|---|---|---|"]
+    columns = [(device, kind) for device in FILES for kind in KINDS]
+    known = {device: cells(device) for device in FILES}
+    heads = [f"{kind}, {SHOWN[device]}" for device, kind in columns]
+    lines = [f"| mode | {' | '.join(heads)} |", "|---" * (len(columns) + 1) + "|"]
+    sentences: list[str] = []
     for mode in MODES:
         entries = [
-            _text([known.get((mode.name, kind, model)) for model in MODELS]) if kind in mode.kinds else "–"
-            for kind in KINDS
+            row_entry(
+                [known[device].get((mode.name, kind, model)) for model in MODELS], sentences, timed=device == "cuda"
+            )
+            if kind in mode.kinds
+            else "–"
+            for device, kind in columns
         ]
         lines.append(f"| {mode.name} | {' | '.join(entries)} |")
-    return "\n".join(lines)
+    notes = [f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)]
+    return "\n".join([*lines, "", *notes]) if notes else "\n".join(lines)
 
 
-def _text(found: list[dict[str, Any] | None]) -> str:
-    texts = list(map(_cell_text, found))
+def row_entry(found: list[dict[str, Any] | None], sentences: list[str], *, timed: bool) -> str:
+    """What came of a mode's cells, one for each model; said once where it is the same of all.
+
+    Whole runs in µs (`timed`), or how many nodes and kernels were timed: such counts do not depend on what else a
+    machine does. Sentences are collected in `sentences`, and referred to by number.
+    """
+    texts = [_text(cell, sentences, timed) for cell in found]
     return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
 
 
-def _cell_text(cell: dict[str, Any] | None) -> str:
+def _text(cell: dict[str, Any] | None, sentences: list[str], timed: bool) -> str:
     if cell is None:
-        return "not run"
-    if cell["verdict"] == "measured":
+        return "none kept"
+    verdict = cell["verdict"]
+    if verdict == "measured":
+        if not timed:
+            return f"{cell['nodes']}/{cell['kernels']}"
         return f"{_us(cell['eager_ns'])} → {_us(cell['compiled_ns'])}"
-    if cell["verdict"].startswith("torch cannot"):
-        return "torch cannot"
-    return f"refused: {cell['verdict'].partition(': ')[2].partition(':')[2].strip()}"
+    sentence = verdict.removeprefix("graphbench: ")
+    if sentence not in sentences:
+        sentences.append(sentence)
+    what = "refused" if verdict.startswith("graphbench: ") else "torch cannot"
+    return f"{what} ({sentences.index(sentence) + 1})"
 
 
 def _us(ns: float | None) -> str:
