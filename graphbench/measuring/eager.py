@@ -12,6 +12,7 @@ from torch import fx
 from graphbench.errors import CaptureError, ContextLostError
 from graphbench.execution.interpreter import run_eager
 from graphbench.execution.replay import shadow
+from graphbench.execution.transforms import Transformed, transformed
 from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
 from graphbench.measuring.calls import Call
@@ -26,6 +27,9 @@ from graphbench.tensors import has_storage, on_host, spec_of, tensors_of
 VALUES_BUDGET_BYTES = 1 << 30
 VALUES_PARTS = 4
 NODES_PASS = "nodes"
+
+
+INSIDE_TRANSFORM = "inside vmap or func.grad, whose values lie in no memory of their own: timed with the rest as {row}"
 
 
 @dataclass(slots=True)
@@ -92,9 +96,14 @@ def isolate_nodes(
     rng = RngState(capture.device)
     torch.clear_autocast_cache()
 
+    parts = transformed(region.gm)
+
     def visit(node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], call: Callable[[], Any]) -> Any:
         nonlocal room
-        if kinds[node.name] == "state":
+        part = parts.get(node.name)
+        if part is not None:
+            result = _within(part, node, args, kwargs, call, isolator, found)
+        elif kinds[node.name] == "state":
             result = call()
             found.isolated[node.name] = unmeasured("sets state only; runs, but is no timed row")
             found.backward[node.name] = unmeasured("sets state only")
@@ -177,6 +186,30 @@ def _isolate_node(
         found.kinds[node.name] = "host"
     elif verdict.is_view:
         found.kinds[node.name] = "view"
+    return result
+
+
+def _within(
+    part: Transformed,
+    node: fx.Node,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    call: Callable[[], Any],
+    isolator: Isolator,
+    found: EagerResults,
+) -> Any:
+    """Make a call inside a transform. Its values cannot be copied: the whole part is isolated once it is left."""
+    part.see(node, args, kwargs)
+    result = call()
+    reason = INSIDE_TRANSFORM.format(row=part.row)
+    found.isolated.setdefault(node.name, unmeasured(reason))
+    found.backward.setdefault(node.name, unmeasured(reason))
+    given = part.arguments() if node.name == part.last else None
+    if given is not None:
+        unit = Call(part.row, part.module, given, {}, identity=part.module, state=_live_state(), with_grad=True)
+        found.backward[part.row] = isolator.isolate_backward(unit)
+        _, verdict = isolator.isolate(unit, lambda: part.module(*given))
+        found.isolated[part.row] = verdict.measurement
     return result
 
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from graphbench.errors import ProvenanceError, SetupError
+from graphbench.execution.transforms import transformed
 from graphbench.measurements import Measurement
 from graphbench.measuring.compiled import CompiledSide
 from graphbench.measuring.compiled_runs import AnySide
 from graphbench.measuring.opaque import opaque_fates, opaque_sides
 from graphbench.measuring.runs import MeasuredSide
 from graphbench.measuring.unfused import n_ops, post_grad_records
-from graphbench.provenance.fates import fates
-from graphbench.records import GraphInput, KernelRecord, NodeRecord, Phase, PostGradNode, RegionRecord, Side
+from graphbench.provenance.fates import NO_WORK, fates
+from graphbench.records import Fate, GraphInput, KernelRecord, NodeRecord, Phase, PostGradNode, RegionRecord, Side
 from graphbench.regions import Region
 from graphbench.units import count_text
 
+TRACED_THROUGH = "traced through by functorch"
 PHASES: tuple[Phase, ...] = ("forward", "backward")
 
 
@@ -82,6 +84,8 @@ def with_fates(
     known = fates(nodes, post_grad_of(forward, ""), kernels, results, vanished, constants)
     if region.backend:
         known |= opaque_fates(nodes, region.backend)
+    else:
+        known |= _transformed_fates(region, known)
     return tuple(replace(node, fate=known[node.name]) for node in nodes)
 
 
@@ -93,6 +97,19 @@ def ungrouped_note(region: Region) -> str:
         f"{calls} had other sizes than the {kept} that are kept, and are not in this profile: torch.compile(..., "
         "options={'groups': N}) keeps more"
     )
+
+
+def _transformed_fates(region: Region, known: Mapping[str, Fate]) -> dict[str, Fate]:
+    """Of calls inside `vmap` or `func.grad` of which no op is left: the compiler saw only what they make of others."""
+    found: dict[str, Fate] = {}
+    for name, part in transformed(region.gm).items():
+        fate = known.get(name)
+        if fate is not None and fate.kind == "unknown" and not fate.note.endswith(NO_WORK):
+            others = [key for node in part.nodes if node.name in known for key in known[node.name].kernels]
+            found[name] = Fate(
+                kind="rewritten", kernels=tuple(dict.fromkeys(others)), note="traced through by functorch"
+            )
+    return found
 
 
 def _marked(node: NodeRecord, reason: str) -> NodeRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from graphbench.provenance.liveness import live
 from graphbench.provenance.vanished import NO_OPERATION
@@ -23,6 +23,7 @@ MAY_DO_NOTHING = frozenset({
 """Ops that may return their input, so that tracing them records nothing; of any other op the trace was lost."""
 CONSTANTS = ("full", "full_like", "scalar_tensor")
 """What constant folding leaves of ops on constants; kernels hold such values in their code."""
+NO_WORK: Final = "no device work of its own"
 
 
 def fates(
@@ -93,7 +94,7 @@ class _Known(NamedTuple):
 def _fate(node: NodeRecord, known: _Known) -> Fate:
     kernels = tuple(kernel.key for kernel in known.executing.get(node.name, ()))
     if node.kind in ("state", "host"):
-        return Fate(kind="unknown", kernels=kernels, note=f"{node.kind} node: no device work of its own")
+        return Fate(kind="unknown", kernels=kernels, note=f"{node.kind} node: {NO_WORK}")
     if node.kind == "view":
         return Fate(kind="view", kernels=kernels, note="materialised by a kernel" if kernels else "")
     became = known.lowered.get(node.name, ())
