@@ -8,6 +8,8 @@ from graphbench.analysis.summary import is_owned
 from graphbench.provenance.claims import RUN_GRAPHS
 from graphbench.records import KernelRecord, PostGradNode, RegionRecord
 
+TOKENS = ("torch.ops.prims._make_token", "torch.ops.prims._sink_tokens", "torch.ops.higher_order.with_effects")
+"""What keeps effects in order, and an effect with its token, of which Inductor calls what is inside."""
 SIZES = ("operator.", "_operator.", "math.", "torch.sym_", "torch.ops.aten._assert_")
 """How calls begin that compute with sizes or check them: the host's work, and no kernel's."""
 
@@ -23,7 +25,7 @@ def executed_times(post_grad: Iterable[PostGradNode], kernels: Sequence[KernelRe
     for node in post_grad:
         if node.op in ("placeholder", "get_attr") or node.is_view or node.target in ("getitem", *RUN_GRAPHS):
             continue
-        if node.callee.startswith(SIZES):
+        if node.callee.startswith((*SIZES, *TOKENS)):
             continue
         found[f"{node.phase}:{node.name}"] = sum(
             dict(kernel.parts).get(node.name, 1.0)
