@@ -20,8 +20,8 @@ class Transformed:
     `given` are the values from outside that they read, as far as they have been seen. `row` is the call by whose name
     the whole is known: the last whose value is used outside. `module` runs all of them on what is given, in its order.
 
-    Source: `torch._C._functorch._vmap_increment_nesting`, `_vmap_decrement_nesting` and their like, calls of which Dynamo
-        puts around a transform's body, torch 2.11 to 2.14.
+    Source: `torch._C._functorch._vmap_increment_nesting`, `_vmap_decrement_nesting` and their like, which Dynamo calls
+        around a transform's body, torch 2.11 to 2.14.
     """
 
     nodes: tuple[fx.Node, ...]

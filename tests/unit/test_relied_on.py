@@ -46,6 +46,7 @@ UNPROBED = {
     "torch._dynamo.backends.distributed.SubmodCompiler.run_node": "says who calls compiled graphs on fake tensors",
     "torch._higher_order_ops.invoke_subgraph": "a name that is compared; graphbench runs the body itself",
     "torch._inductor.pattern_matcher.LoweringPatternEntry.apply": "says who makes such calls; their module is compared",
+    "torch._C._functorch._vmap_increment_nesting": "names that are compared; where others are, ops inside fail by name",
     "torch._inductor.inductor_prims": "written into a script for the user",
     "torch.amp.autocast_mode._enter_autocast": "arguments of a graph's node, checked one by one",
     "torch.nested._internal.nested_int.NestedIntNode": "a size that no integer is made of; the row says so",
