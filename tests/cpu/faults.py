@@ -318,7 +318,7 @@ MEASURING_CALLS = (
     "graphbench.execution.backward:Backward.run",
     "graphbench.regions:Region.compiled_call",
     "graphbench.measuring.eager:shadow",
-    "graphbench.measuring.compiled:shadow",
+    "graphbench.measuring.compiled_runs:shadow",
     "graphbench.measuring.compiled:CompiledSide._compare",
     "graphbench.measuring.unfused:run_lowered",
     "graphbench.measuring.region:node_records",
