@@ -16,6 +16,8 @@ def callee(node: fx.Node) -> str:
     target = node.target
     if isinstance(target, str):
         return target
+    if (op := getattr(target, "stands_for", None)) is not None:
+        return str(op)
     try:
         return str(fx.node._get_qualified_name(target))
     except (RuntimeError, AttributeError):  # a callable object: torch has no name for it either

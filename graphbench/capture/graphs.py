@@ -11,6 +11,7 @@ from torch import fx
 
 from graphbench.calls import callee, prototype
 from graphbench.capture import source_lines
+from graphbench.capture.control_flow import compilable, eagerly
 from graphbench.measurements import TensorSpec
 from graphbench.records import InputRecord, NodeKind, NodeRecord
 from graphbench.symbolic import NO_SIZES, is_symbolic, symbolic_sizes
@@ -19,14 +20,18 @@ from graphbench.tensors import fake_specs, spec_of
 STATE_NODES = re.compile(
     r"^(_set_grad_enabled|_?(enter|exit)_autocast|_(enter|exit)_inference_mode|_saved_tensors_hooks_\w+|set_stream|"
     r"(current_|set_|_)?stream\w*|record_event|wait_event|wait_stream|synchronize|_(vmap|grad|jvp|func)_\w+_nesting|"
-    r"_set_fwd_grad_enabled|lazy_load_decompositions|_functorch\w*|manual_seed|set_default_dtype)$"
+    r"_set_fwd_grad_enabled|lazy_load_decompositions|_functorch\w*|manual_seed|set_default_dtype|"
+    r"set_inplace_requires_grad_allowed|_(enter|exit)_dual_level|_maybe_load_decompositions)$"
 )
 MODULE_ROOT = re.compile(r"^L\['(self|fn)'\]")  # the compiled module itself; `fn` is Dynamo's, for torch's own modules
 MODULE_KEY = re.compile(r"\['([^']+)'\]|\.(\w+)|\[(\d+)\]")
 
 
-def copy_graph(gm: fx.GraphModule) -> fx.GraphModule:
-    """A copy that Inductor's passes will not change: same node names, same tensors, metadata shared."""
+def copy_graph(gm: fx.GraphModule, *, to_compile: bool = False) -> fx.GraphModule:
+    """A copy that Inductor's passes will not change: same node names, same tensors, metadata shared.
+
+    Its control flow is Python's, to be run eagerly, or torch's, where the copy is `to_compile`.
+    """
     graph = fx.Graph()
     copied: dict[fx.Node, fx.Node] = {}
     result = graph.graph_copy(gm.graph, copied, return_output_node=True)
@@ -38,19 +43,8 @@ def copy_graph(gm: fx.GraphModule) -> fx.GraphModule:
         twin.name = original.name
         if (source := getattr(original, "_dynamo_source", None)) is not None:
             vars(twin)["_dynamo_source"] = source
-        if op_type(twin) == invoke_subgraph.__name__:
-            twin.target = invoke_subgraph
+        twin.target = compilable(twin.target) if to_compile else eagerly(twin.target)
     return fx.GraphModule(gm, graph)
-
-
-def invoke_subgraph(body: fx.GraphModule, name: str, *operands: Any) -> Any:
-    """Run the body of a `nested_compile_region`, as torch's op of that name does where no gradient is wanted.
-
-    With gradients that op asks for a compiler's fake tensors: it cannot run eagerly.
-
-    Source: `torch._higher_order_ops.invoke_subgraph`, torch 2.11 to 2.14.
-    """
-    return body(*operands)
 
 
 def node_records(gm: fx.GraphModule, sizes: Mapping[str, int] = NO_SIZES) -> tuple[NodeRecord, ...]:

@@ -146,11 +146,12 @@ def is_foreign(function: Any, args: tuple[Any, ...]) -> bool:
         function: an operator, or what a node of a Dynamo graph calls.
         args: its arguments, among them the graphs of a higher-order op.
     """
+    bodies = [module for body in args if isinstance(body, fx.GraphModule) for module in body.modules()]
+    nodes = [node for body in bodies if isinstance(body, fx.GraphModule) for node in body.graph.nodes]
+    if any(node.op == "call_function" and is_foreign(node.target, node.args) for node in nodes):
+        return True
     if isinstance(function, torch._ops.HigherOrderOperator):
-        bodies = [module for body in args if isinstance(body, fx.GraphModule) for module in body.modules()]
-        nodes = [node for body in bodies if isinstance(body, fx.GraphModule) for node in body.graph.nodes]
-        inside = any(node.op == "call_function" and is_foreign(node.target, node.args) for node in nodes)
-        return inside or _is_triton(function) or any(isinstance(entry, Op) and is_foreign(entry, ()) for entry in args)
+        return _is_triton(function) or any(isinstance(entry, Op) and is_foreign(entry, ()) for entry in args)
     if isinstance(function, Op):
         return op_name(function).partition(".")[0] not in TORCHS
     if _is_named(function, _AUTOGRAD) or _is_named(function, _NONSTRICT):

@@ -15,7 +15,7 @@ from graphbench.execution.replay import shadow
 from graphbench.execution.transforms import Transformed, transformed
 from graphbench.isolate.bench_unit import RngState
 from graphbench.measurements import Measurement
-from graphbench.measuring.calls import Call
+from graphbench.measuring.calls import Call, not_isolated
 from graphbench.measuring.isolating import Isolator
 from graphbench.measuring.runs import Label, WholeRun, replaying, unmeasured
 from graphbench.measuring.unit_sizes import result_bytes
@@ -29,6 +29,7 @@ VALUES_PARTS = 4
 NODES_PASS = "nodes"
 
 
+PRINTS = "it prints, and is not repeated alone: every run of the graph does it once"
 INSIDE_TRANSFORM = "inside vmap or func.grad, whose values lie in no memory of their own: timed with the rest as {row}"
 
 
@@ -179,6 +180,11 @@ def _isolate_node(
         with_grad=True,
         result_bytes=0 if found.kinds.get(node.name) == "view" else result_bytes(node.meta.get("example_value")),
     )
+    if _prints(function):
+        found.backward[node.name] = unmeasured(PRINTS)
+        result, verdict = not_isolated(unit, call, PRINTS)
+        found.isolated[node.name], found.kinds[node.name] = verdict.measurement, "host"
+        return result
     found.backward[node.name] = isolator.isolate_backward(unit)  # before the real call may write its arguments
     result, verdict = isolator.isolate(unit, call)
     found.isolated[node.name] = verdict.measurement
@@ -187,6 +193,11 @@ def _isolate_node(
     elif verdict.is_view:
         found.kinds[node.name] = "view"
     return result
+
+
+def _prints(function: Callable[..., Any]) -> bool:
+    """Whether it is torch's op for printing. Source: `torch.ops.higher_order.print`, torch 2.11 to 2.14."""
+    return isinstance(function, torch._ops.HigherOrderOperator) and function.__name__ == "print"
 
 
 def _within(

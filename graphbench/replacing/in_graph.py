@@ -93,7 +93,7 @@ def compiled_copies(region: Region, names: Sequence[str], traced: Traced) -> tup
     capture = region.capture
     assert capture is not None
     tangents: list[torch.Tensor] = []
-    original = _compiled(ORIGINAL, region, graphs.copy_graph(region.gm), capture.values, tangents)
+    original = _compiled(ORIGINAL, region, graphs.copy_graph(region.gm, to_compile=True), capture.values, tangents)
     lifted = [CapturedInput(value.detach(), requires_grad=value.requires_grad) for value in traced.lifted]
     with_candidate = rewritten(region.gm, names, traced)
     return original, _compiled(CANDIDATE, region, with_candidate, [*capture.values, *lifted], tangents)

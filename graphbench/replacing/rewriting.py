@@ -145,7 +145,7 @@ def rewritten(gm: fx.GraphModule, names: Sequence[str], traced: Traced) -> fx.Gr
     Raises:
         UsageError: the graph reads a node's result in a way that the candidate's does not allow.
     """
-    copy = graphs.copy_graph(gm)
+    copy = graphs.copy_graph(gm, to_compile=True)
     nodes = {node.name: node for node in copy.graph.nodes}
     lifted = _new_inputs(copy.graph, len(traced.lifted))
     for name in names:

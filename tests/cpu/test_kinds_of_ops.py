@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 import graphbench
+from graphbench import session
+from graphbench.capture import control_flow, graphs
 from graphbench.measuring.eager import INSIDE_TRANSFORM
 from graphbench.records import NodeRecord, ProfileRecord
 from tests.cpu.stories import QUICK
@@ -203,6 +205,19 @@ def test_kernels_of_a_loop_run_as_often_as_the_loop_does() -> None:
     fn, args = looped()
     (region,) = measured(fn, *args).regions
     assert {kernel.calls for kernel in region.kernels} <= {5, 6}
+
+
+def test_control_flow_is_pythons_where_it_runs_eagerly_and_torchs_where_it_is_compiled() -> None:
+    fn, args = branched()
+    (region,) = measured(fn, *args, train=True).regions
+    (node,) = [node for node in region.nodes if node.op_type == "cond"]
+    assert node.callee == "torch.ops.higher_order.cond"
+    assert node.isolated.work is not None
+    assert node.isolated.work.read_bytes == args[0].nbytes + 1  # and which branch
+    (captured,) = session.current().regions
+    for to_compile, target in ((False, control_flow.cond), (True, torch.ops.higher_order.cond)):
+        copy = graphs.copy_graph(captured.gm, to_compile=to_compile)
+        assert [entry.target for entry in copy.graph.nodes if entry.name == node.name] == [target]
 
 
 def test_what_no_op_is_left_of_inside_a_transform_was_traced_through() -> None:

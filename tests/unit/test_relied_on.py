@@ -44,7 +44,6 @@ UNPROBED = {
     "torch._TorchCompileInductorWrapper.apply_options": "a check that graphbench repeats; no call of it",
     "torch._weights_only_unpickler": "the module that an error came from, read of its traceback",
     "torch._dynamo.backends.distributed.SubmodCompiler.run_node": "says who calls compiled graphs on fake tensors",
-    "torch._higher_order_ops.invoke_subgraph": "a name that is compared; graphbench runs the body itself",
     "torch._inductor.pattern_matcher.LoweringPatternEntry.apply": "says who makes such calls; their module is compared",
     "torch._C._functorch._vmap_increment_nesting": "names that are compared; where others are, ops inside fail by name",
     "torch._inductor.inductor_prims": "written into a script for the user",
